@@ -1,7 +1,7 @@
 # The neardup command in an image with nothing else. The index goes to the volume:
 #
 #   docker build -t neardup .
-#   docker run --rm -i -v pages:/data neardup dedup -index pages.neardup - < crawl.warc.gz
+#   docker run --rm -i -v pages:/data neardup dedup --index pages.neardup - < crawl.warc.gz
 #
 # Without arguments after the name it serves an index; the file of the token must be given:
 #
@@ -22,4 +22,4 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 7490
 ENTRYPOINT ["/neardup"]
-CMD ["serve", "-index", "pages.neardup", "-listen", ":7490", "-token-file", "/token"]
+CMD ["serve", "--index", "pages.neardup", "--listen", ":7490", "--token-file", "/token"]

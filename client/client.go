@@ -74,7 +74,7 @@ var (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	// Token is the content of the server's -token-file. "": no token.
+	// Token is the content of the server's --token-file. "": no token.
 	Token string
 
 	// TLS is how an https server is known. nil: by the machine's certificates.

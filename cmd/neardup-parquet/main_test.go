@@ -214,7 +214,7 @@ func TestVerdicts(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	verdicts := func(lines []byte) string {
-		dedup := exec.Command(neardup, "dedup", "-format", "jsonl", "-")
+		dedup := exec.Command(neardup, "dedup", "--format", "jsonl", "-")
 		dedup.Stdin = bytes.NewReader(lines)
 		out, err := dedup.Output()
 		if err != nil {

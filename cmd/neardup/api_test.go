@@ -31,18 +31,17 @@ type apiLine struct {
 }
 
 var apiLines = []apiLine{
-	{"dedup", verdictLine{}, []string{"dedup -index NEW CRAWL", "dedup -index NEW -against NEW2 DOCS"}},
-	{"add", addLine{}, []string{"add -index NEW3 ONE"}},
-	{"query", queryLine{}, []string{"query -index IX -format fingerprints LIST", "query -scan LIST LIST"}},
-	{"pairs", groups.PairLine{}, []string{"pairs LIST", "pairs -index IX"}},
-	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters -index IX"}},
-	{"compare", compare.Result{}, []string{"compare -output-format json ONE ONE"}},
-	{"delete", deleteLine{}, []string{"delete -index IX c"}},
-	{"checkpoint", checkpointLine{}, []string{"checkpoint -index IX IX.copy"}},
-	{"compact", compaction.Report{}, []string{"compact -index IX"}},
-	{"repair", compaction.RepairReport{}, []string{"repair -index IX IX.repaired"}},
+	{"dedup", verdictLine{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW --against NEW2 DOCS"}},
+	{"query", queryLine{}, []string{"query --index IX --format fingerprints LIST", "query --scan LIST LIST"}},
+	{"pairs", groups.PairLine{}, []string{"pairs LIST", "pairs --index IX"}},
+	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters --index IX"}},
+	{"compare", compare.Result{}, []string{"compare --output-format json ONE ONE"}},
+	{"delete", deleteLine{}, []string{"delete --index IX c"}},
+	{"checkpoint", checkpointLine{}, []string{"checkpoint --index IX IX.copy"}},
+	{"compact", compaction.Report{}, []string{"compact --index IX"}},
+	{"repair", compaction.RepairReport{}, []string{"repair --index IX IX.repaired"}},
 	{"verify", verify.Problem{}, nil},
-	{"stats", statsLine{}, []string{"stats -index IX", "stats -index IX -plot PLOT"}},
+	{"stats", statsLine{}, []string{"stats --index IX", "stats --index IX --plot PLOT"}},
 	{"export, the first line", export.FirstLine{}, nil},
 	{"export, other lines", export.Line{}, nil},
 	{"A line in", wire.Line{}, nil},
@@ -50,7 +49,7 @@ var apiLines = []apiLine{
 	{"A line out of query, and pairs", wire.Found{}, nil},
 	{"What is deleted", server.Deleted{}, nil},
 	{"Why a call failed", wire.Failure{}, nil},
-	{"eval", eval.Report{}, []string{"eval -json -compare -seeds 2 -docs EVAL/docs.jsonl -pairs EVAL/pairs.tsv -field text"}},
+	{"eval", eval.Report{}, []string{"eval --output-format json --compare --seeds 2 --content-field text EVAL/docs.jsonl EVAL/pairs.tsv"}},
 }
 
 // The tables of docs/api.md are the fields of what is printed.
@@ -80,10 +79,10 @@ func TestAPILines(t *testing.T) {
 	list := writeFile(t, filepath.Join(dir, "list.txt"), "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
 	one := writeFile(t, filepath.Join(dir, "one.txt"), strings.Repeat("some words on one page ", 30))
 	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"), `{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
-	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW3", dir+"/new3", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list, "ONE", one, "DOCS", docs,
+	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list, "ONE", one, "DOCS", docs,
 		"CRAWL", "../../testdata/crawl", "EVAL", "../../testdata/eval")
-	mustRun(t, "import", "-index", dir+"/ix", list)
-	mustRun(t, "dedup", "-index", dir+"/new2", one)
+	mustRun(t, "import", "--index", dir+"/ix", list)
+	mustRun(t, "dedup", "--index", dir+"/new2", one)
 	for _, a := range apiLines {
 		for _, args := range a.prints {
 			out := mustRun(t, strings.Fields(names.Replace(args))...)
@@ -175,7 +174,7 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 }
 
 // TestServedLineIsThatOfDedup: a line of /v1/check has the fields of a line of dedup, with the same types. Only
-// dedup has the position of a record in its inputs, the index of -against, and the ID of a stored document.
+// dedup has the position of a record in its inputs, the index of --against, and the ID of a stored document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[wire.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {

@@ -36,12 +36,12 @@ func TestBrokenInput(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			name := writeFile(t, c.file, c.content)
 			for _, args := range [][]string{
-				{"dedup", name}, {"add", "-index", filepath.Join(t.TempDir(), "ix"), name}, {"fingerprint", name},
+				{"dedup", name}, {"fingerprint", name},
 			} {
 				wantBroken(t, args, nil, name, c.reason)
 			}
 			if strings.Contains(c.file, "jsonl") {
-				wantBroken(t, []string{"import", "-format", "jsonl", "-index", filepath.Join(t.TempDir(), "ix"), name}, nil, name, c.reason)
+				wantBroken(t, []string{"import", "--format", "jsonl", "--index", filepath.Join(t.TempDir(), "ix"), name}, nil, name, c.reason)
 			}
 		})
 	}
@@ -49,8 +49,8 @@ func TestBrokenInput(t *testing.T) {
 		name := writeFile(t, "x.u64le", "\xff\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00abc")
 		query := writeFile(t, "q.txt", "00000000000000ff\tone\n")
 		for _, args := range [][]string{
-			{"pairs", "-equal", name}, {"clusters", name}, {"query", "-scan", name, "-format", "fingerprints", query},
-			{"import", "-index", filepath.Join(t.TempDir(), "ix"), name},
+			{"pairs", "--equal", name}, {"clusters", name}, {"query", "--scan", name, "--format", "fingerprints", query},
+			{"import", "--index", filepath.Join(t.TempDir(), "ix"), name},
 		} {
 			wantBroken(t, args, nil, name, "byte 16: truncated fingerprint: 3 bytes at the end: want 8")
 		}

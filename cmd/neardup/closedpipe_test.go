@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/url"
@@ -18,8 +17,8 @@ import (
 func TestBrokenPipeElsewhere(t *testing.T) {
 	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
 	var diagnostics bytes.Buffer
-	c := command{name: "compare", run: func(context.Context, *call) error { return lost }}
-	code := runCommand(t.Context(), c, nil, &streams{strings.NewReader(""), io.Discard, &diagnostics})
+	a := &app{streams: &streams{strings.NewReader(""), io.Discard, &diagnostics}, call: new(call)}
+	code := a.exitCode(t.Context(), "neardup compare", lost)
 	if code != exitFailed || !strings.Contains(diagnostics.String(), "broken pipe") {
 		t.Errorf("exit code %d: %s", code, &diagnostics)
 	}
@@ -34,14 +33,13 @@ func TestClosedPipe(t *testing.T) {
 	list := writeFile(t, "list.txt", "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
 	dir, temporary := filepath.Join(t.TempDir(), "ix"), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	mustRun(t, "import", "-index", dir, list)
+	mustRun(t, "import", "--index", dir, list)
 	more := strings.Repeat("0000000000000001\tagain\n", 100_000)
 	for _, args := range []string{
-		"query -index DIR -format fingerprints LIST", "query -scan LIST LIST", "add -index DIR -format fingerprints LIST", "dedup LIST", "dedup -format fingerprints -", "fingerprint LIST",
-		"export -index DIR", "delete -index DIR c", "pairs LIST", "pairs -index DIR", "pairs -equal LIST",
-		"clusters LIST", "clusters -index DIR -output-format removals", "stats -index DIR", "stats -index DIR -output-format text",
-		"compact -index DIR", "checkpoint -index DIR DIR.copy", "plan", "bench -n 100 -seconds 0.001 -only load", "version", "completion bash", "help",
-		"help dedup",
+		"query --index DIR --format fingerprints LIST", "query --scan LIST LIST", "dedup --keep-duplicates --index DIR --format fingerprints LIST", "dedup LIST", "dedup --format fingerprints -", "fingerprint LIST",
+		"export --index DIR", "delete --index DIR c", "pairs LIST", "pairs --index DIR", "pairs --equal LIST",
+		"clusters LIST", "clusters --index DIR --output-format removals", "stats --index DIR", "stats --index DIR --output-format text",
+		"compact --index DIR", "checkpoint --index DIR DIR.copy", "plan", "bench --documents 100 --time 1ms --only load",
 	} {
 		r, w, err := os.Pipe()
 		must(t, err)
@@ -49,7 +47,7 @@ func TestClosedPipe(t *testing.T) {
 		words := strings.Fields(strings.NewReplacer("DIR", dir, "LIST", list).Replace(args))
 		var diagnostics bytes.Buffer
 		code := 0
-		if args == "dedup -format fingerprints -" { // with what main does about signals
+		if args == "dedup --format fingerprints -" { // with what main does about signals
 			cmd := process(words...)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(more), w, &diagnostics
 			cmd.Run()

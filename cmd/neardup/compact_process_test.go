@@ -90,7 +90,7 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	c.add(docs)
 	input := dir + ".txt"
 	writeFingerprints(t, input, docs)
-	mustRun(t, "import", "-index", dir, input)
+	mustRun(t, "import", "--index", dir, input)
 
 	x, err := index.Open(dir, &index.Options{MustExist: true, Durability: index.NoSync})
 	must(t, err)
@@ -149,7 +149,7 @@ func TestKillCompaction(t *testing.T) {
 	must(t, err)
 	changes := []*change{
 		{args: []string{"compact"}, before: before, after: before},
-		{args: []string{"compact", "-plan", "3"}, before: before, after: before, plan: plan.String()},
+		{args: []string{"compact", "--plan", "3"}, before: before, after: before, plan: plan.String()},
 		{args: []string{"import", input}, before: before, after: c.exported()},
 	}
 	done := make(map[string]int)
@@ -177,7 +177,7 @@ func TestKillCompaction(t *testing.T) {
 
 // command is the command on an index.
 func (c *change) command(dir string) []string {
-	return append([]string{c.args[0], "-index", dir}, c.args[1:]...)
+	return append([]string{c.args[0], "--index", dir}, c.args[1:]...)
 }
 
 // kill starts the command and ends it: after some time, or when it has come some way
@@ -250,7 +250,7 @@ func (c *change) finish(t *testing.T, dir string) {
 		}
 		c.took = time.Since(start)
 	}
-	mustRun(t, "compact", "-index", dir)
+	mustRun(t, "compact", "--index", dir)
 	if !c.check(t, dir) {
 		t.Fatalf("%v is not done", c.args)
 	}

@@ -18,54 +18,52 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/spf13/cobra"
 )
 
-var compareCommand = command{
-	name:    "compare",
-	args:    "[-index DIR] [-in INPUT] A B",
-	summary: "say why two documents match or do not: their distances, their lengths, the limit that decides and the words that differ",
-	more: `A and B are each a file, a key in the index, or a URL that is fetched. With -in, they are keys of
-documents there, such as the URLs of a web archive, paths of files, or records: FILE#NUMBER.
-A key in an index has no words.
-[-these words are in A only-] {+these in B only+}`,
-	run: runCompare,
+func compareCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "compare [flags] A B",
+		Short: "Explain why two documents match or do not match",
+		Long: `Print the distances and lengths of two documents, the limits, and the words that differ:
+[-words in A only-] {+words in B only+}. A and B are each a file, a key in the index, or a URL, which
+is fetched. With --in, they are keys of documents of that input, or records: FILE#NUMBER. The words
+of a key in an index are not known.`,
+		Example: `  neardup compare a.html b.html
+  neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
+  neardup compare --index crawl.index http://example.org/a page.html`,
+	})
+	inputs := c.inputFlags().fieldFlags().analyzerFlags()
+	f := &finder{call: c, inputs: inputs}
+	indexes := c.indexFlag()
+	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
+	form := c.choiceFlag("output-format", "`format` of the output: text for people, or json", "text", "json")
+	return c.runs(func(ctx context.Context) error { return f.run(ctx, indexes, *in, *form) })
 }
 
 // maxDifferences is the number of places with different words that compare prints.
 const maxDifferences = 20
 
-func runCompare(ctx context.Context, c *call) (err error) {
-	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
-	indexes, limits := c.indexFlags(), c.matchFlags()
-	k := c.distanceFlag(defaultK, "largest Hamming `distance` of near-duplicates, where there is no index that says it")
-	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
-	form := c.choiceFlag("output-format", "`form` of the output: text for people, or json", "text", "json")
-	c.check(func() error {
-		if len(c.args) != 2 {
-			return usagef("%d arguments, want two documents", len(c.args))
-		}
-		return nil
-	})
-	if err := c.parse(); err != nil {
-		return err
+func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) (err error) {
+	c := f.call
+	if len(c.args) != 2 {
+		return usagef("%d arguments, want two documents", len(c.args))
 	}
-	a, err := inputs.analyzer(0)
+	a, err := f.inputs.analyzer(0)
 	if err != nil {
 		return err
 	}
-	f := &finder{call: c, inputs: inputs, analyzer: a}
+	f.analyzer = a
+	k := defaultK
 	if indexes.dir != "" {
-		x, err := indexes.openToCompare(indexes.dir, a.asked, true, limits)
+		x, err := indexes.openToCompare(indexes.dir, a.asked, true, new(matchFlags))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, x.Close()) }()
-		f.index, a.Signer = x, x.Signer()
-		if !c.given("k") {
-			*k = x.Plan().MaxDistance
-		}
+		f.index, a.Signer, k = x, x.Signer(), x.Plan().MaxDistance
 	}
-	sides, err := f.find(ctx, *in)
+	sides, err := f.find(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -73,8 +71,8 @@ func runCompare(ctx context.Context, c *call) (err error) {
 	if a.Signer != nil {
 		name = a.Name()
 	}
-	result := compare.Documents(sides[0], sides[1], match.For(name, *k).With(limits.shingle, limits.ratio), maxDifferences)
-	if *form == "json" {
+	result := compare.Documents(sides[0], sides[1], match.For(name, k), maxDifferences)
+	if form == "json" {
 		return c.printJSON(result)
 	}
 	return describeComparison(result, c.out)
@@ -174,7 +172,7 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 	case missing == nil || name == "-":
 		err = f.records(ctx, name, func(r *corpus.Record) (more bool, err error) {
 			if s != nil {
-				return false, usagef("it has several documents: name it with -in, and two of their keys")
+				return false, usagef("it has several documents: name it with --in, and two of their keys")
 			}
 			s, err = f.analyze(name, r)
 			return true, err
@@ -256,7 +254,7 @@ func (f *finder) fetch(ctx context.Context, url string) (*compare.Document, erro
 		return nil, err
 	}
 	defer response.Body.Close()
-	limit := f.inputs.maxDocument.bytes()
+	limit := int64(f.inputs.MaxDocument)
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case err != nil:

@@ -17,39 +17,48 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/spf13/cobra"
 )
 
-var dedupCommand = command{
-	name:    "dedup",
-	args:    "[-index DIR] [-k 6] [-max-shingle-distance 13] [-text main] [-scope host] [-emit new [-o FILE]] [-report FILE] INPUT...",
-	summary: "check each document against those stored, store it if it is new, and print the verdict",
-	more: `With -emit new, the records of documents that are new or changed come out as they went in: JSON
-lines (not compressed) or those of web archives, of one kind in all inputs. Of an archive warcinfo
-records are passed too, and nothing else that is no document: no requests, metadata, images,
-redirects or errors. Each record is compressed by itself if the first one written came from a
-compressed file. A record is written once its verdict is durable.`,
-	run: runDedup,
-}
+func dedupCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "dedup [flags] INPUT...",
+		Short: "Check documents against the stored ones, store the new ones, print a verdict each",
+		Long: `Check each document against the stored documents and store it if it is new. The verdict of a
+document is new, changed (a stored document with its key had another text), unchanged, duplicate (of
+the stored document that "of" names) or skipped.
 
-func runDedup(ctx context.Context, c *call) error {
-	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
+Inputs are files or folders of web archives (WARC, WET, WACZ), JSON, JSON lines, HTML or text, plain,
+compressed or in archives; - is standard input.
+
+With --emit new, the records of documents that are new or changed are printed as they are in the
+inputs: JSON lines, or records of web archives. All inputs must be of one kind. Of a web archive,
+warcinfo records are printed too, and no other records that are not documents. A record is printed
+after its verdict is durable.`,
+		Example: `  neardup dedup --index crawl.index pages.warc.gz
+  neardup dedup --index crawl.index --emit new --output kept.warc.gz pages.warc.gz
+  neardup dedup --report report.html folder/`,
+	})
+	inputs := c.inputFlags().fieldFlags().keyFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlags().makingFlags(defaultK), match: c.matchFlags(),
+		call: c, indexes: c.indexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags(),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
-	c.listFlag(&d.against, "against", "`folder` of an index to compare with first, to which nothing is added; may be given several times")
+	limit := c.documentSizeFlag()
+	c.listFlag(&d.against, "against", "`folder` of an index to compare with first, which is not changed; may be repeated")
+	c.cmd.MarkFlagDirname("against")
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
-	if err := c.parse(); err != nil {
-		return err
-	}
-	docs, err := inputs.openInputs()
-	if err != nil {
-		return err
-	}
-	if err := d.report.open(d.emission.file); err != nil {
-		return err
-	}
-	return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })
+	return c.runs(func(ctx context.Context) error {
+		inputs.MaxDocument = *limit
+		docs, err := inputs.openInputs()
+		if err != nil {
+			return err
+		}
+		if err := d.report.open(d.emission.file); err != nil {
+			return err
+		}
+		return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })
+	})
 }
 
 type dedup struct {
@@ -62,7 +71,7 @@ type dedup struct {
 	summary  *summary.Summary // of the documentReader
 	report   *report
 
-	temporary  bool // without -index
+	temporary  bool // without --index
 	references []reference
 	index      *neardup.Index
 	rule       match.Rule // of index
@@ -74,18 +83,15 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if err := d.openReferences(d.against, docs.analyzer); err != nil {
 		return err
 	}
-	o, err := d.indexes.optionsFor(docs.analyzer)
-	if err != nil {
-		return err
-	}
+	o := d.indexes.optionsFor(docs.analyzer)
 	o.Index.KeepDuplicates = d.keep
 	d.match.set(&o.Index)
 	if d.indexes.dir == "" {
 		if d.indexes.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
-			return fmt.Errorf("temporary index: %w; give -index DIR, or another TMPDIR", err)
+			return fmt.Errorf("temporary index: %w; set --index, or another TMPDIR", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.indexes.dir)) }()
-		d.call.logf("without -index, the index is temporary: it is gone after this run")
+		d.call.logf("without --index, the index is temporary: it is removed after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
 	if len(d.references) > 0 && !d.indexes.exist() { // it is not made where they will not do
@@ -126,11 +132,11 @@ func (d *dedup) next() string {
 	dir, s := d.indexes.dir, d.index.Stats()
 	switch {
 	case d.temporary:
-		return "give -index DIR, and later runs compare with these documents too"
+		return "with --index DIR, later runs compare with these documents too"
 	case s.Live > 1<<20 && s.Live > s.Packed/4:
-		return fmt.Sprintf("\"neardup compact -index %s\" makes queries faster and the index smaller", dir)
+		return fmt.Sprintf("\"neardup compact --index %s\" makes queries faster and the index smaller", dir)
 	}
-	return fmt.Sprintf("\"neardup dedup -index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", dir, s.Documents)
+	return fmt.Sprintf("\"neardup dedup --index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", dir, s.Documents)
 }
 
 // check comes to the verdicts on a batch and prints them. When it fails part of the
@@ -187,7 +193,6 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 func (i *input) reference(of *index.Match, dir string) *referenceLine {
 	return &referenceLine{
 		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, ID: of.ID, Index: dir,
-		equalText: of.Digest != 0 && of.Digest == i.document.Digest,
 	}
 }
 
@@ -201,32 +206,27 @@ func (i *input) decide(status neardup.Status, of *referenceLine) {
 
 // emission is the records of what is kept, as they stand in the inputs, where they are asked for.
 type emission struct {
-	call     *call
-	file     string
-	revisits bool
-	formats  []corpus.Format  // of the inputs that it can be; nil: not asked for
-	records  *original.Writer // nil: not open
+	call    *call
+	file    string
+	formats []corpus.Format  // of the inputs that it can be; nil: not asked for
+	records *original.Writer // nil: not open
 }
 
 func (c *call) emitFlags(inputs *inputFlags) *emission {
 	e := &emission{call: c}
-	what := c.choiceFlag("emit", "print the records of what is `new` or changed, as they stand in the inputs, and no verdicts", "", "new")
-	c.flags.StringVar(&e.file, "o", "-", "`file` for the records of -emit; the verdicts are printed then")
-	c.flags.BoolVar(&e.revisits, "revisits", false, "with -emit, and web archives: a revisit record in place of each page whose text is already stored")
+	what := c.choiceFlag("emit", "print the records of documents that are `new` or changed, as they are in the inputs, instead of verdicts", "", "new")
+	c.flags.StringVarP(&e.file, "output", "o", "-", "`file` for the records of --emit; the verdicts go to standard output")
 	c.check(func() error {
 		if *what == "" {
-			if c.given("o") || c.given("revisits") {
-				return usagef("-o and -revisits are of use with -emit new only")
+			if c.given("output") {
+				return usagef("--output requires --emit new")
 			}
 			return nil
 		}
-		e.formats = []corpus.Format{corpus.WARC, corpus.WET}
-		if !e.revisits {
-			e.formats = append(e.formats, corpus.JSONL)
-		}
+		e.formats = []corpus.Format{corpus.WARC, corpus.WET, corpus.JSONL}
 		inputs.Originals = e.formats
 		if f := inputs.Format; f != corpus.Detect && !slices.Contains(e.formats, f) {
-			return usagef("-format is %s; the records that -emit passes through are those of %s", f, orList(e.formats))
+			return usagef("--format is %s; --emit prints records of %s", f, orList(e.formats))
 		}
 		return nil
 	})
@@ -274,8 +274,6 @@ func (e *emission) write(batch []*input) error {
 		case o == nil || !i.compared && i.record.Skip == nil: // a document without text, for one
 		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
 			e.records.Write(o)
-		case e.revisits && i.of.equalText:
-			e.records.WriteRevisit(o, i.of.Key)
 		}
 	}
 	return e.records.Flush()
@@ -287,15 +285,15 @@ type reference struct {
 	*neardup.Index
 }
 
-// openReferences opens those of -against. Where no flags ask for an analyzer, it is theirs.
+// openReferences opens those of --against. Where no flags ask for an analyzer, it is theirs.
 func (d *dedup) openReferences(dirs []string, a *analyzer) error {
 	for _, dir := range dirs {
 		if d.indexes.dir != "" && sameFile(dir, d.indexes.dir) {
-			return usagef("-against %s is the index that documents are added to", dir)
+			return usagef("--against %s is the index that documents are added to", dir)
 		}
 		x, err := d.indexes.openToCompare(dir, a.asked, a.bare, d.match)
 		if err != nil {
-			return fmt.Errorf("-against: %w", err)
+			return fmt.Errorf("--against: %w", err)
 		}
 		d.references = append(d.references, reference{dir, x})
 		if !a.bare {
@@ -318,7 +316,7 @@ func sameFile(a, b string) bool {
 func (d *dedup) checkReferences(k int) error {
 	for _, r := range d.references {
 		if has := r.Plan().MaxDistance; has < k {
-			return fmt.Errorf("-against %s: %w: it finds what is within k = %d only, documents are to be compared within %d", r.dir, index.ErrMismatch, has, k)
+			return fmt.Errorf("--against %s: %w: it finds what is within k = %d only, documents are to be compared within %d", r.dir, index.ErrMismatch, has, k)
 		}
 	}
 	return nil
@@ -342,7 +340,7 @@ func (d *dedup) findInReferences(ctx context.Context, inputs []*input) error {
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("-against %s: %w", r.dir, err)
+			return fmt.Errorf("--against %s: %w", r.dir, err)
 		}
 	}
 	return nil

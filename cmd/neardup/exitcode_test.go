@@ -15,7 +15,7 @@ func TestExitCodes(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	broken := writeFile(t, "broken.jsonl.gz", "\x1f\x8b\x08rest")
 	damaged := filepath.Join(t.TempDir(), "damaged")
-	mustRun(t, "import", "-index", damaged, writeFile(t, "list.txt", "00000000000000ff\ta\n"))
+	mustRun(t, "import", "--index", damaged, writeFile(t, "list.txt", "00000000000000ff\ta\n"))
 	options, err := filepath.Glob(filepath.Join(damaged, "OPTIONS-*"))
 	must(t, err)
 	for _, name := range options {
@@ -23,24 +23,24 @@ func TestExitCodes(t *testing.T) {
 	}
 	verified := filepath.Join(t.TempDir(), "verified")
 	for args, want := range map[string]int{
-		"help":                     exitDone,
-		"version":                  exitDone,
-		"query -h":                 exitDone,
-		"plan -n 1e6":              exitDone,
-		"stats -index " + nowhere:  exitFailed,
-		"stats -index " + damaged:  exitDamaged,
-		"verify -index " + damaged: exitDamaged,
-		"fingerprint " + broken:    exitDamaged,
-		"dedup " + broken:          exitDamaged,
-		"import -index " + verified + " " + broken:             exitDamaged,
-		"add -must-exist -index " + verified + ".2 " + nowhere: exitFailed,
-		"fingerprint " + nowhere:                               exitFailed,
-		"":                                                     exitUsage,
-		"nosuch":                                               exitUsage,
-		"stats":                                                exitUsage,
-		"stats -nosuch":                                        exitUsage,
-		"query -limit -1 " + nowhere:                           exitUsage,
-		"export -output-format other":                          exitUsage,
+		"help":                      exitDone,
+		"--version":                 exitDone,
+		"query -h":                  exitDone,
+		"plan --documents 1e6":      exitDone,
+		"stats --index " + nowhere:  exitFailed,
+		"stats --index " + damaged:  exitDamaged,
+		"verify --index " + damaged: exitDamaged,
+		"fingerprint " + broken:     exitDamaged,
+		"dedup " + broken:           exitDamaged,
+		"import --index " + verified + " " + broken:                exitDamaged,
+		"dedup --must-exist --index " + verified + ".2 " + nowhere: exitFailed,
+		"fingerprint " + nowhere:                                   exitFailed,
+		"":                                                         exitUsage,
+		"nosuch":                                                   exitUsage,
+		"stats":                                                    exitUsage,
+		"stats --nosuch":                                           exitUsage,
+		"query --limit -1 " + nowhere:                              exitUsage,
+		"export --output-format other":                             exitUsage,
 	} {
 		got, _, said := runHere("", strings.Fields(args)...)
 		if got != want {

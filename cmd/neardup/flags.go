@@ -24,19 +24,52 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/wire"
+	"github.com/spf13/cobra"
 )
 
-// choiceFlag is a flag that takes one of some values, by default the first.
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, not %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// flagValue is a pflag.Value.
+type flagValue struct {
+	text, kind string
+	set        func(string) error
+}
+
+func (v *flagValue) String() string { return v.text }
+func (v *flagValue) Type() string   { return v.kind }
+
+func (v *flagValue) Set(text string) error {
+	err := v.set(text)
+	if err == nil {
+		v.text = text
+	}
+	return err
+}
+
+// valueFlag defines a flag with a value that set parses. text is the default.
+func (c *call) valueFlag(name, kind, text, usage string, set func(string) error) {
+	c.flags.Var(&flagValue{text, kind, set}, name, usage)
+}
+
+// choiceFlag defines a flag whose value is one of several; the first one is the default.
 func (c *call) choiceFlag(name, usage string, values ...string) *string {
-	value := c.flags.String(name, values[0], usage)
-	c.check(func() error {
-		if slices.Contains(values, *value) {
-			return nil
+	value := values[0]
+	named := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
+	c.valueFlag(name, "string", value, usage, func(text string) error {
+		if !slices.Contains(named, text) {
+			return fmt.Errorf("want %s", orList(named))
 		}
-		named := slices.DeleteFunc(values, func(v string) bool { return v == "" })
-		return usagef("-%s is %q, want %s", name, *value, orList(named))
+		value = text
+		return nil
 	})
-	return value
+	c.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
+	return &value
 }
 
 func orList[S ~string](names []S) string {
@@ -51,24 +84,62 @@ func orList[S ~string](names []S) string {
 	return list
 }
 
-// intFlag is a flag that takes a number from low to high.
-func (c *call) intFlag(name string, value, low, high int, usage string) *int {
-	c.flags.IntVar(&value, name, value, usage)
-	c.check(func() error {
-		switch {
-		case !c.given(name) || low <= value && value <= high:
-			return nil
-		case high == math.MaxInt:
-			return usagef("-%s is %d, want %d or more", name, value, low)
-		}
-		return usagef("-%s is %d, want %d to %d", name, value, low, high)
-	})
+// intFlag defines a flag with a number from low to high. text is the default; "" stands for 0, which
+// the help does not show.
+func (c *call) intFlag(name, text string, low, high int, usage string) *int {
+	value, _ := strconv.Atoi(text)
+	c.valueFlag(name, "int", text, usage, setInt(&value, low, high))
 	return &value
 }
 
-// listFlag is a flag that may be given several times.
+// setInt returns a function that parses a number from low to high.
+func setInt(value *int, low, high int) func(string) error {
+	return func(text string) error {
+		n, err := strconv.Atoi(text)
+		switch {
+		case (err != nil || n < low) && high == math.MaxInt:
+			return fmt.Errorf("want a number of at least %d", low)
+		case err != nil || n < low || n > high:
+			return fmt.Errorf("want a number from %d to %d", low, high)
+		}
+		*value = n
+		return nil
+	}
+}
+
+// countFlag defines a flag with a number of documents, such as 1000000, 1e6 or 1M.
+func (c *call) countFlag(name, text, usage string) *int64 {
+	value := new(int64)
+	set := func(text string) error {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			var unit string
+			if n, unit, err = humanize.ParseSI(text); unit != "" {
+				err = errors.New("a number has no unit")
+			}
+		}
+		if err != nil || !(n >= 1) || n > maxDocuments {
+			return errors.New("want a number from 1 to 1e15, such as 50000, 1e6 or 20M")
+		}
+		*value = int64(n)
+		return nil
+	}
+	if text != "" {
+		set(text)
+	}
+	c.valueFlag(name, "count", text, usage, set)
+	return value
+}
+
+// folderFlag defines a flag with the name of a folder.
+func (c *call) folderFlag(value *string, name, usage string) {
+	c.flags.StringVar(value, name, "", usage)
+	c.cmd.MarkFlagDirname(name)
+}
+
+// listFlag defines a flag that may be given several times.
 func (c *call) listFlag(list *[]string, name, usage string) {
-	c.flags.Func(name, usage, func(value string) error {
+	c.valueFlag(name, "string", "", usage, func(value string) error {
 		if value == "" {
 			return errors.New("the name is empty")
 		}
@@ -77,15 +148,10 @@ func (c *call) listFlag(list *[]string, name, usage string) {
 	})
 }
 
-// distanceFlag is -k where it must be one that an index can be made with.
+// distanceFlag defines --max-distance of an index.
 func (c *call) distanceFlag(k int, usage string) *int {
-	return c.intFlag("k", k, 0, plan.MaxDistance, usage)
+	return c.intFlag("max-distance", strconv.Itoa(k), 0, plan.MaxDistance, usage)
 }
-
-// size is the value of a flag for an amount of memory or data, in bytes.
-type size struct{ n *uint64 }
-
-func (s size) bytes() int64 { return int64(*s.n) }
 
 // maxSize is the largest value of a flag for an amount of memory or data: 1 TiB.
 const maxSize = 1 << 40
@@ -93,41 +159,37 @@ const maxSize = 1 << 40
 // sizeFlag defines a flag for an amount of memory or data of at least least bytes. Its value needs
 // a unit, because some programs read a bare number as bytes and others read it as megabytes. Only 0
 // has no unit.
-func (c *call) sizeFlag(name string, value, least uint64, usage string) size {
-	s := sizeValue{n: &value, least: least}
-	c.flags.Var(&s, name, usage)
-	return size{s.n}
+func (c *call) sizeFlag(name string, value, least uint64, usage string) *int64 {
+	bytes := int64(value)
+	c.valueFlag(name, "size", sizeText(value), usage, func(text string) error {
+		n, err := humanize.ParseBytes(text)
+		switch bare := strings.Trim(text, "0123456789.") == ""; {
+		case err != nil || bare && n != 0:
+			return errors.New("want a size with a unit, such as 64MiB")
+		case n < least || n > maxSize:
+			return fmt.Errorf("want a size from %s to 1TiB", sizeText(least))
+		}
+		bytes = int64(n)
+		return nil
+	})
+	return &bytes
 }
 
-// sizeValue is the flag.Value of a size.
-type sizeValue struct {
-	n     *uint64
-	least uint64
-}
-
-func (s *sizeValue) String() string {
-	if s.n == nil || *s.n == 0 { // package flag asks the zero value
+// sizeText returns a size without a space.
+func sizeText(n uint64) string {
+	if n == 0 {
 		return "0"
 	}
-	return strings.ReplaceAll(humanize.IBytes(*s.n), " ", "")
-}
-
-func (s *sizeValue) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	switch bare := strings.Trim(text, "0123456789.") == ""; {
-	case err != nil || bare && n != 0:
-		return errors.New("want a size with a unit, such as 64MiB")
-	case n < s.least || n > maxSize:
-		least := sizeValue{n: &s.least}
-		return fmt.Errorf("want a size from %v to 1TiB", &least)
-	}
-	*s.n = n
-	return nil
+	return strings.ReplaceAll(strings.ReplaceAll(humanize.IBytes(n), " ", ""), ".0", "")
 }
 
 // durationFlag defines a flag for a duration, which may be given in days.
 func (c *call) durationFlag(d *time.Duration, name, usage string) {
-	c.flags.Func(name, usage, func(text string) (err error) {
+	text := ""
+	if *d != 0 {
+		text = d.String()
+	}
+	c.valueFlag(name, "duration", text, usage, func(text string) (err error) {
 		*d, err = parseDuration(text)
 		return err
 	})
@@ -160,34 +222,43 @@ func parseDuration(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// inputFlags say what to read and how to make fingerprints of it.
+// inputFlags are the flags that select the inputs and the fingerprints of their documents.
 type inputFlags struct {
 	corpus.Options
-	call        *call
-	maxDocument size
+	call *call
 
-	keyPrefix           string
-	noKeys              bool
-	scope, text, method *string
+	keyPrefix    string
+	noKeys       bool
+	scope        string  // none, host or field
+	text, method *string // nil: the default
 }
 
+// inputFlags defines the flag for the format of the inputs.
 func (c *call) inputFlags() *inputFlags {
-	f := &inputFlags{call: c, maxDocument: c.documentSizeFlag()}
-	c.flags.Func("format", "`format` of all inputs: warc, wet, jsonl, json, html, text, fingerprints, decimal or u64le (default by content and name)", func(name string) (err error) {
+	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
+	names := []string{"warc", "wet", "jsonl", "json", "html", "text", "fingerprints", "decimal", "u64le"}
+	c.valueFlag("format", "string", "", "`format` of all inputs: "+orList(names)+" (default by content and name)", func(name string) (err error) {
 		f.Format, err = corpus.ParseFormat(name)
 		return err
 	})
-	c.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key, where a dot leads into an object (default url, id, key, or that of a known crawler)")
-	c.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
-	c.flags.StringVar(&f.Fields.Scope, "scope-field", "", "JSON `field` of the scope (default scope)")
-	c.flags.StringVar(&f.Fields.Fingerprint, "fingerprint-field", "", "JSON `field` of a ready fingerprint (default fingerprint, in lists also hash.body_simhash)")
-	c.flags.BoolVar(&c.allowEmpty, "allow-empty", false, "inputs that hold not one document are no error")
+	c.cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return f
 }
 
+// fieldFlags defines the flags for the fields of JSON documents.
+func (f *inputFlags) fieldFlags() *inputFlags {
+	f.keyFieldFlag()
+	f.call.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
+	return f
+}
+
+func (f *inputFlags) keyFieldFlag() {
+	f.call.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key; a dot leads into an object (default url, id, key, or that of a known crawler)")
+}
+
 // documentSizeFlag defines the flag for the size of the largest document.
-func (c *call) documentSizeFlag() size {
-	return c.sizeFlag("document-size-limit", corpus.DefaultMaxDocument, 1<<20, "skip documents larger than this `size`")
+func (c *call) documentSizeFlag() *int64 {
+	return c.sizeFlag("max-document-size", corpus.DefaultMaxDocument, 1<<20, "skip documents larger than this `size`")
 }
 
 // keyFlags defines the flags that change the keys of documents.
@@ -195,30 +266,28 @@ func (f *inputFlags) keyFlags() *inputFlags {
 	c := f.call
 	c.flags.StringVar(&f.keyPrefix, "key-prefix", "", "put this `text` before each key, so that equal keys of several data sets differ")
 	c.flags.BoolVar(&f.noKeys, "no-keys", false, "store documents without their keys: no document replaces an earlier one")
-	c.check(func() error {
-		if f.noKeys && (f.keyPrefix != "" || f.Fields.Key != "") {
-			return usagef("-no-keys excludes -key-prefix and -key-field")
-		}
-		return nil
-	})
+	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-prefix")
+	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
 	return f
 }
 
+// scopeFlag defines the flag for the scopes of documents.
 func (f *inputFlags) scopeFlag() *inputFlags {
-	f.scope = f.call.choiceFlag("scope", "compare only documents of one `scope`: none (all are compared), host (of the key) or field (of JSON lines)", "none", "host", "field")
-	f.call.check(func() error {
-		if f.call.given("scope-field") && *f.scope != "field" {
-			return usagef("-scope-field is of use with -scope field only")
+	f.call.valueFlag("scope", "string", "none", "compare only documents of one `scope`: none (all are compared), host (of the key) or field:NAME (a field of JSON documents)", func(text string) error {
+		var name string
+		if f.scope, name, _ = strings.Cut(text, ":"); (f.scope == "field") != (name != "") || !slices.Contains([]string{"none", "host", "field"}, f.scope) {
+			return errors.New("want none, host or field:NAME")
 		}
+		f.Fields.Scope = name
 		return nil
 	})
 	return f
 }
 
+// analyzerFlags defines the flags that select the analyzer.
 func (f *inputFlags) analyzerFlags() *inputFlags {
-	c := f.call
-	f.text = c.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
-	f.method = c.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of words weighted by their frequency", "minhash", "simhash")
+	f.text = f.call.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
+	f.method = f.call.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of words weighted by their frequency", "minhash", "simhash")
 	return f
 }
 
@@ -227,7 +296,7 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 		return nil, usagef("no input; name files or folders, or - for standard input")
 	}
 	o := f.Options
-	o.MaxDocument, o.Stdin = f.maxDocument.bytes(), f.call.in
+	o.Stdin = f.call.in
 	if file := f.call.outFile(); file != nil {
 		o.Output, _ = file.Stat()
 	}
@@ -239,27 +308,27 @@ type analyzer struct {
 	*page.Signer
 	asked string // its name where flags ask for it; else it is that of the index, if it has one
 	bare  bool   // the inputs bring fingerprints
-	scope string // as -scope has it
+	scope string // as --scope has it
 
 	keyPrefix string
 	noKeys    bool
 }
 
-// analyzer is the one that the flags ask for; other seeds than 0 make other hashes.
+// analyzer returns the analyzer that the flags select; another seed than 0 makes other hashes.
 func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
-	text := map[string]page.TextMode{"visible": page.Visible, "main": page.Main}[*f.text]
-	signer, err := page.NewSigner(text, fingerprint.Options{
-		Method: map[string]fingerprint.Method{"minhash": fingerprint.MethodMinHash, "simhash": fingerprint.MethodSimhash}[*f.method],
-		Seed:   seed,
-	})
+	text, o := page.Visible, fingerprint.Options{Seed: seed}
+	if f.text != nil && *f.text == "main" {
+		text = page.Main
+	}
+	if f.method != nil && *f.method == "simhash" {
+		o.Method = fingerprint.MethodSimhash
+	}
+	signer, err := page.NewSigner(text, o)
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer, keyPrefix: f.keyPrefix, noKeys: f.noKeys, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
-	if f.scope != nil {
-		a.scope = *f.scope
-	}
-	if !a.bare && slices.ContainsFunc([]string{"text", "method"}, f.call.given) {
+	a := &analyzer{Signer: signer, keyPrefix: f.keyPrefix, noKeys: f.noKeys, scope: f.scope, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
+	if !a.bare && (f.call.given("text") || f.call.given("method")) {
 		a.asked = signer.Name()
 	}
 	return a, nil
@@ -296,7 +365,7 @@ func (a *analyzer) key(r *corpus.Record) string {
 	return a.keyPrefix + r.Key
 }
 
-// scopeOf returns the scope of a record as -scope says.
+// scopeOf returns the scope of a record as --scope says.
 func (a *analyzer) scopeOf(r *corpus.Record) string {
 	switch a.scope {
 	case "host":
@@ -307,69 +376,65 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 	return ""
 }
 
-// indexFlags say which index to open and, where it is made, how.
+// indexFlags are the flags that select an index and, if it is created, its parameters.
 type indexFlags struct {
-	call         *call
-	dir          string
-	cache        size
-	k            *int
-	design       string
-	expect       float64
-	mustExist    bool
-	noSync       bool
-	noCompaction bool
-	expiry       index.Expiry
-	expired      atomic.Int64 // documents that the background deleted
+	call      *call
+	dir       string
+	cache     int64
+	k         *int   // --max-distance
+	expected  *int64 // nil: not known
+	mustExist bool
+	expiry    index.Expiry
+	expired   atomic.Int64 // documents that the background deleted
 }
 
-func (c *call) indexFlags() *indexFlags {
-	f := &indexFlags{call: c, cache: c.sizeFlag("cache", 0, 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")}
-	c.flags.StringVar(&f.dir, "index", "", "`folder` of the index")
+// indexFlag defines --index.
+func (c *call) indexFlag() *indexFlags {
+	f := &indexFlags{call: c}
+	c.folderFlag(&f.dir, "index", "`folder` of the index")
 	return f
 }
 
-// requiredIndexFlags are indexFlags of a subcommand that does nothing without an index.
-func (c *call) requiredIndexFlags() *indexFlags {
-	f := c.indexFlags()
-	c.check(f.required)
-	return f
-}
-
-func (f *indexFlags) required() error {
-	if f.dir == "" {
-		return usagef("-index is missing: it names the folder of the index")
-	}
-	return nil
+// requiredIndexFlag defines --index of a subcommand that needs it.
+func (c *call) requiredIndexFlag() *indexFlags {
+	c.check(func() error {
+		if !c.given("index") {
+			return usagef("--index is missing: it names the folder of the index")
+		}
+		return nil
+	})
+	return c.indexFlag()
 }
 
 const (
 	defaultK = check.DefaultMaxDistance
-	// importK is k for ready fingerprints, which come without a second one: the paper's.
+	// importK is the default maximum distance of ready fingerprints, which have no second one. The
+	// paper uses it.
 	importK = 3
-	// maxDocuments is the most that a plan is made for.
+	// maxDocuments is the largest number of documents that a plan is made for.
 	maxDocuments = 1e15
 )
 
-// makingFlags adds the flags of a subcommand that may make the index, with k unless it
-// is told otherwise.
-func (f *indexFlags) makingFlags(k int) *indexFlags {
-	flags := f.call.flags
-	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is made")
-	flags.StringVar(&f.design, "design", "", "`design` of the tables, 2, 3, 4, 10, 16, 20 or blocks-M, fixed when the index is made (default by -expected-documents)")
-	flags.Float64Var(&f.expect, "expected-documents", 1e6, "`number` of documents to expect, which chooses the design")
-	if f.call.command.name != "import" {
-		flags.BoolVar(&f.noCompaction, "no-compaction", false, "do not compact the index while it is written to")
-		f.call.durationFlag(&f.expiry.MaxAge, "retain-for", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)")
-		flags.Uint64Var(&f.expiry.MaxDocuments, "retain-documents", 0, "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
-	}
-	flags.BoolVar(&f.mustExist, "must-exist", false, "fail if there is no index, instead of creating one")
-	flags.BoolVar(&f.noSync, "nosync", false, "do not wait for the disk: a crash may lose the last documents printed")
-	f.call.check(func() error {
-		if !(f.expect >= 0) || f.expect > maxDocuments {
-			return usagef("-expected-documents is %g, want 0 to %g", f.expect, maxDocuments)
-		}
-		return nil
-	})
+// cacheFlag defines --cache.
+func (f *indexFlags) cacheFlag() *indexFlags {
+	value := f.call.sizeFlag("cache", 0, 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")
+	f.call.check(func() error { f.cache = *value; return nil })
+	return f
+}
+
+// createFlags defines the flags of a subcommand that may create the index.
+func (f *indexFlags) createFlags(k int) *indexFlags {
+	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is created")
+	f.call.flags.BoolVar(&f.mustExist, "must-exist", false, "fail if the index does not exist, instead of creating it")
+	return f
+}
+
+// retentionFlags defines the flags for the expected and the largest size of the index.
+func (f *indexFlags) retentionFlags() *indexFlags {
+	f.expected = f.call.countFlag("expected-documents", "1e6", "expected `number` of documents; it chooses the tables of an index that is created")
+	f.call.durationFlag(&f.expiry.MaxAge, "retain-age", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)")
+	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
+	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
 	return f
 }
 
@@ -395,45 +460,34 @@ func (f *indexFlags) close(x *neardup.Index) error {
 func (f *indexFlags) retention() string {
 	var limits []string
 	if f.expiry.MaxAge > 0 {
-		limits = append(limits, fmt.Sprintf("-retain-for %v", f.expiry.MaxAge))
+		limits = append(limits, fmt.Sprintf("--retain-age %v", f.expiry.MaxAge))
 	}
 	if f.expiry.MaxDocuments > 0 {
-		limits = append(limits, fmt.Sprintf("-retain-documents %d", f.expiry.MaxDocuments))
+		limits = append(limits, fmt.Sprintf("--retain-documents %d", f.expiry.MaxDocuments))
 	}
 	return " (" + strings.Join(limits, ", ") + ")"
 }
 
-// optionsFor are options for documents of an analyzer: k is importK for bare fingerprints, unless it is given.
-func (f *indexFlags) optionsFor(a *analyzer) (*neardup.Options, error) {
-	if a.bare && !f.call.given("k") {
+// optionsFor returns the options for documents of an analyzer: k of bare fingerprints is importK by default.
+func (f *indexFlags) optionsFor(a *analyzer) *neardup.Options {
+	if a.bare && !f.call.given("max-distance") {
 		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many
 	}
 	return f.options(a.asked, a.bare)
 }
 
-// options are those of an index that is opened, or made, then with *k.
-func (f *indexFlags) options(analyzer string, bare bool) (o *neardup.Options, err error) {
-	o = &neardup.Options{Bare: bare, Index: index.Options{MustExist: f.mustExist, Analyzer: analyzer, CacheBytes: f.cache.bytes(), ExpectedDocuments: int64(f.expect)}}
-	if f.call.given("k") {
+// options returns the options to open or create the index.
+func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
+	o := &neardup.Options{Bare: bare, Index: index.Options{MustExist: f.mustExist, Analyzer: analyzer, CacheBytes: f.cache}}
+	if f.expected != nil {
+		o.Index.ExpectedDocuments = *f.expected
+	}
+	if f.call.given("max-distance") {
 		o.Index.MaxDistance = distanceOption(*f.k)
 	}
-	o.Compaction.Off, o.Compaction.Expiry = f.noCompaction, f.expiry
-	o.Compaction.Expired = func(documents int, _ error) { f.expired.Add(int64(documents)) } // expire returns what fails again
-	if f.noSync {
-		o.Index.Durability = index.NoSync
-	}
-	if f.design == "" {
-		return o, nil
-	}
-	k := *f.k
-	if !f.call.given("k") && f.dir != "" {
-		f.read(func(x *index.Index) error { // if there is one; what is wrong with it, Open says
-			k = x.Plan().MaxDistance
-			return nil
-		})
-	}
-	o.Index.Plan, err = planNamed("design", f.design, k)
-	return o, err
+	o.Compaction.Expiry = f.expiry
+	o.Compaction.Expired = func(documents int, _ error) { f.expired.Add(int64(documents)) } // expire returns the error again
+	return o
 }
 
 // open opens the index, or creates it and says so: a misspelt name creates an empty index.
@@ -452,11 +506,11 @@ func (f *indexFlags) absent() bool {
 	return len(files) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
 }
 
-// planNamed is the plan of a design that a flag names.
-func planNamed(flag, design string, k int) (*plan.Plan, error) {
+// planNamed returns the plan of a design that --plan names.
+func planNamed(design string, k int) (*plan.Plan, error) {
 	p, err := plan.Named(design, k)
 	if err != nil {
-		return nil, usagef("-%s: %v", flag, err)
+		return nil, usagef("--plan: %v", err)
 	}
 	return p, nil
 }
@@ -471,7 +525,7 @@ func distanceOption(k int) int {
 
 // read opens the index for reading, and closes it once do has returned.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
-	x, err := index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache.bytes()})
+	x, err := index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache})
 	if err != nil {
 		return err
 	}
@@ -486,7 +540,7 @@ func (f *indexFlags) exist() bool {
 
 // openToCompare opens an index for reading, and for documents to be compared with; bare: for fingerprints too.
 func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlags) (*neardup.Index, error) {
-	o := &neardup.Options{Bare: bare, Index: index.Options{ReadOnly: true, CacheBytes: f.cache.bytes(), Analyzer: analyzer}}
+	o := &neardup.Options{Bare: bare, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}}
 	m.set(&o.Index)
 	return neardup.Open(dir, o)
 }
@@ -504,9 +558,9 @@ func (c *call) matchFlags() *matchFlags {
 	c.check(func() error {
 		switch {
 		case f.shingle < -1 || f.shingle > 128:
-			return usagef("-max-shingle-distance is %d, want 1 to 128, 0 for the default, or -1 for any", f.shingle)
+			return usagef("--max-shingle-distance is %d, want 1 to 128, 0 for the default, or -1 for any", f.shingle)
 		case f.ratio != -1 && !(f.ratio >= 1):
-			return usagef("-max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
+			return usagef("--max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
 		}
 		return nil
 	})

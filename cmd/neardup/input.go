@@ -31,7 +31,7 @@ type input struct {
 	reason  string         // why it is skipped, in few words
 	verdict string         // of dedup, or "skipped"
 	lost    loss           // what the document replaced in the index
-	of      *referenceLine // the match of dedup -against, if there is one
+	of      *referenceLine // the match of dedup --against, if there is one
 	line    any            // what is printed; nil: nothing, or it is not known yet
 	release func()         // gives back the memory of the record as it stood in its file; nil: there is none
 }
@@ -57,8 +57,6 @@ type referenceLine struct {
 	Distance int    `json:"distance"`
 	ID       uint64 `json:"id,omitempty"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
-
-	equalText bool // the Digests are equal
 }
 
 // skipped is the verdict on a document that could not be compared.
@@ -167,7 +165,7 @@ func (i *input) memory() int64 {
 func (r *documentReader) forEachBatch(ctx context.Context, most batching, work func([]*input) error) error {
 	c := r.call
 	c.inputs = true
-	stop := progress.New(c.command.name, c.err, c.outFile()).Reading(ctx, r.Reader)
+	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r.Reader)
 	defer func() {
 		stop()
 		c.accountFor(r)
@@ -255,7 +253,7 @@ func (r *documentReader) tellBare(batch []*input) {
 	if r.pages == nil || r.analyzer.Signer == nil || !slices.ContainsFunc(batch, isBare) {
 		return
 	}
-	r.call.logf("ready fingerprints have no second one and no length: in this index of pages they are compared by k = %d alone; -format fingerprints makes a new index for them, with k = %d", r.pages.MaxDistance, importK)
+	r.call.logf("ready fingerprints have no second one and no length: in this index of pages they are compared by k = %d alone; --format fingerprints makes a new index for them, with k = %d", r.pages.MaxDistance, importK)
 	r.pages = nil
 }
 
@@ -310,7 +308,7 @@ func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
 	case corpus.Detect, corpus.Fingerprints, corpus.Decimal, corpus.U64LE, corpus.JSONL:
 		return f.readerOf(inputs...)
 	}
-	return nil, usagef("-format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.command.name)
+	return nil, usagef("--format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.cmd.Name())
 }
 
 // chunks yields what lists have, in order, shows the progress and accounts for every record.

@@ -97,9 +97,9 @@ func TestDockerfile(t *testing.T) {
 	args := strings.Split(strings.Trim(line(`CMD \[(.*)\]`), `"`), `", "`)
 	for i, arg := range args {
 		switch args[max(i, 1)-1] {
-		case "-listen":
+		case "--listen":
 			args[i] = address
-		case "-token-file":
+		case "--token-file":
 			args[i] = filepath.Join(image, arg)
 		}
 	}

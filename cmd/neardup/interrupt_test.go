@@ -65,7 +65,7 @@ var signals = func() []os.Signal {
 	return s
 }()
 
-// A signal ends dedup and add with all that was printed kept, an account and the exit code that tells the signal.
+// A signal ends dedup with all that was printed kept, an account and the exit code that tells the signal.
 // Meanwhile a slow input is answered line by line, and no other process can open the index.
 func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	t.Parallel()
@@ -74,17 +74,17 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each with words of its own %d %d\"}\n", n, n, n*n, n*7919)
 	}
 	for _, sig := range signals {
-		for _, command := range []string{"dedup", "add"} {
+		for _, command := range []string{"--keep-duplicates=false", "--keep-duplicates"} {
 			dir := filepath.Join(t.TempDir(), "ix")
 			firstLine := func(out *bufio.Reader) {
 				if _, err := out.ReadString('\n'); err != nil {
 					t.Fatal(command, err)
 				}
-				if code, _, said := runHere("", "stats", "-index", dir); code != exitFailed || !strings.Contains(said, "open elsewhere") {
+				if code, _, said := runHere("", "stats", "--index", dir); code != exitFailed || !strings.Contains(said, "open elsewhere") {
 					t.Errorf("a second process: %d, %s", code, said)
 				}
 			}
-			stdout, stderr := interrupted(t, sig, input.String(), firstLine, command, "-index", dir, "-format", "jsonl", "-")
+			stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", command, "--index", dir, "--format", "jsonl", "-")
 			if !strings.Contains(stderr, ", 0 skipped") {
 				t.Errorf("%v: %s does not account:\n%s", sig, command, stderr)
 			}
@@ -125,7 +125,7 @@ func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 				t.Error("import takes nothing in")
 			}
 		}
-		_, stderr := interrupted(t, sig, input.String(), reading, "import", "-index", dir, "-")
+		_, stderr := interrupted(t, sig, input.String(), reading, "import", "--index", dir, "-")
 		if !strings.Contains(stderr, "nothing was stored") {
 			t.Errorf("%v: import says\n%s", sig, stderr)
 		}
@@ -144,7 +144,7 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 			cancel()
 		}()
 		var out, diagnostics bytes.Buffer
-		if code := run(ctx, []string{command, "-format", "u64le", "-"}, &streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
+		if code := run(ctx, []string{command, "--format", "u64le", "-"}, &streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
 			t.Errorf("%s ended with %d and printed %q\n%s", command, code, &out, &diagnostics)
 		}
 	}
@@ -153,7 +153,7 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 // interruptCompact signals compact while it writes; should it come too late, once more.
 func interruptCompact(t *testing.T, dir string, unchanged func(string)) {
 	for n := range 100 {
-		cmd := process("compact", "-index", dir, "-plan", []string{"3", "4"}[n%2])
+		cmd := process("compact", "--index", dir, "--plan", []string{"3", "4"}[n%2])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		must(t, cmd.Start())

@@ -11,91 +11,99 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/join"
+	"github.com/spf13/cobra"
 )
 
-var pairsCommand = command{
-	name:    "pairs",
-	args:    "[-k 3] -index DIR | FINGERPRINTS...",
-	summary: "print every pair of near-duplicates in an index or in lists of fingerprints, once",
-	more: `Equal fingerprints are one, with a count; -equal lists all pairs of documents instead.
-With -compat simhash-cpp it takes the flags of simhash-find-all (-b -d -i -o) and writes
-what that writes.`,
-	run: runPairs,
-}
+func pairsCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "pairs (--index DIR | LIST...) [flags]",
+		Short: "Print every pair of near-duplicates of an index or of lists of fingerprints",
+		Long: `Print every pair of near-duplicates once. Equal fingerprints are one member of a pair, with a count;
+--equal prints all pairs of documents instead.
 
-func runPairs(ctx context.Context, c *call) error {
-	f := c.joinFlags(groups.JSON)
-	if err := f.parse(); err != nil {
-		return err
-	}
-	equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
-	writers, err := f.join(ctx, len(equal), func(s groups.Source, writers []*groups.Writer) error {
-		return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
-			w := writers[worker]
-			switch {
-			case f.equal:
-				return groups.EachPair(a, b, distance, w.Pair)
-			case a.ID == b.ID && distance == 0 && a.Documents > 1:
-				equal[worker] += uint64(a.Documents) * uint64(a.Documents-1) / 2
-				return nil
-			}
-			return w.Pair(a, b, distance)
-		})
+With --compat simhash-cpp, pairs takes the flags of simhash-find-all (-b -d -i -o) and prints what
+simhash-find-all prints.`,
+		Example: `  neardup pairs --index crawl.index
+  neardup pairs --max-distance 3 fingerprints.txt`,
 	})
-	if err != nil {
-		return err
-	}
-	pairs, hidden := 0, uint64(0)
-	for i, w := range writers {
-		pairs, hidden = pairs+w.Written, hidden+equal[i]
-	}
-	switch {
-	case f.equal:
-		c.logf("%d pairs of documents", pairs)
-	case hidden > 0:
-		c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not listed (-equal lists them)", pairs, hidden)
-	default:
-		c.logf("%d pairs of distinct fingerprints", pairs)
-	}
-	return nil
-}
-
-var clustersCommand = command{
-	name:    "clusters",
-	args:    "[-k 3] [-star] [-output-format json|removals] -index DIR | FINGERPRINTS...",
-	summary: "print the clusters of near-duplicates in an index or in lists of fingerprints",
-	more: `A cluster is what a chain of pairs connects: its ends may have little in common, and one
-page that resembles two groups makes one cluster of both. With -star, every member is
-within -k of the one that is kept, so it is safe to drop it for that one; a chain may then
-give several clusters. The document that is kept is the first one that was added or listed.
--output-format removals prints the IDs to delete so that one document of each cluster remains:
-neardup clusters -index DIR -star -output-format removals | neardup delete -index DIR -ids -
-With -compat simhash-cpp it takes the flags of simhash-find-clusters (-b -d -i -o) and
-writes what that writes.`,
-	run: runClusters,
-}
-
-func runClusters(ctx context.Context, c *call) error {
-	f := c.joinFlags(groups.JSON, groups.Removals)
-	c.flags.BoolVar(&f.star, "star", false, "every member within -k of the one that is kept, instead of chains")
-	if err := f.parse(); err != nil {
-		return err
-	}
-	documents := 0
-	writers, err := f.join(ctx, 1, func(s groups.Source, writers []*groups.Writer) error {
-		return s.Clusters(ctx, func(found *groups.Cluster) error {
-			documents += found.Documents
-			return writers[0].Cluster(found)
+	f := c.joinFlags()
+	c.flags.BoolVar(&f.equal, "equal", false, "print pairs of documents with equal fingerprints too")
+	return c.runs(func(ctx context.Context) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
+		writers, err := f.join(ctx, len(equal), func(s groups.Source, writers []*groups.Writer) error {
+			return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
+				w := writers[worker]
+				switch {
+				case f.equal:
+					return groups.EachPair(a, b, distance, w.Pair)
+				case a.ID == b.ID && distance == 0 && a.Documents > 1:
+					equal[worker] += uint64(a.Documents) * uint64(a.Documents-1) / 2
+					return nil
+				}
+				return w.Pair(a, b, distance)
+			})
 		})
+		if err != nil {
+			return err
+		}
+		pairs, hidden := 0, uint64(0)
+		for i, w := range writers {
+			pairs, hidden = pairs+w.Written, hidden+equal[i]
+		}
+		switch {
+		case f.equal:
+			c.logf("%d pairs of documents", pairs)
+		case hidden > 0:
+			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not printed (--equal prints them)", pairs, hidden)
+		default:
+			c.logf("%d pairs of distinct fingerprints", pairs)
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	c.logf("%d clusters of %d documents", writers[0].Written, documents)
-	return nil
 }
 
-// joinFlags are those of pairs and clusters.
+func clustersCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "clusters (--index DIR | LIST...) [flags]",
+		Short: "Print the clusters of near-duplicates of an index or of lists of fingerprints",
+		Long: `Print the clusters of near-duplicates. A cluster is a set of documents that a chain of pairs connects:
+the two ends of the chain may have little in common. With --star, each member is within
+--max-distance of the document that is kept, so that the member can be deleted safely; a chain may
+then give several clusters. The document that is kept is the first one that was added or listed.
+
+--output-format removals prints the IDs to delete so that one document of each cluster remains.
+
+With --compat simhash-cpp, clusters takes the flags of simhash-find-clusters (-b -d -i -o) and prints
+what simhash-find-clusters prints.`,
+		Example: `  neardup clusters --index crawl.index
+  neardup clusters --index crawl.index --star --output-format removals | neardup delete --index crawl.index --ids -`,
+	})
+	f := c.joinFlags()
+	f.form = c.choiceFlag("output-format", "`format` of the output: json, a line per cluster, or removals", groups.JSON, groups.Removals)
+	c.flags.BoolVar(&f.star, "star", false, "each member is within --max-distance of the document that is kept")
+	return c.runs(func(ctx context.Context) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		documents := 0
+		writers, err := f.join(ctx, 1, func(s groups.Source, writers []*groups.Writer) error {
+			return s.Clusters(ctx, func(found *groups.Cluster) error {
+				documents += found.Documents
+				return writers[0].Cluster(found)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		c.logf("%d clusters of %d documents", writers[0].Written, documents)
+		return nil
+	})
+}
+
+// joinFlags are the flags of pairs and clusters.
 type joinFlags struct {
 	call    *call
 	inputs  *inputFlags
@@ -107,77 +115,52 @@ type joinFlags struct {
 	output string
 	equal  bool
 	star   bool
-	match  *matchFlags
 
-	compat           *string // the program of seomoz/simhash-cpp that it stands in for
-	blocks, distance int
-	input            string
+	compat *string // the program of seomoz/simhash-cpp that the command replaces
+	blocks int
+	input  string
 }
 
-func (c *call) joinFlags(forms ...string) *joinFlags {
-	f := &joinFlags{call: c, inputs: c.inputFlags(), indexes: c.indexFlags(), match: c.matchFlags()}
+func (c *call) joinFlags() *joinFlags {
+	form := groups.JSON
+	f := &joinFlags{call: c, form: &form, inputs: c.inputFlags(), indexes: c.indexFlag()}
 	flags := c.flags
-	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints (lines of a fingerprint, or fingerprint TAB key), decimal (lines of a decimal number; what stands behind it does not count), u64le or jsonl (default by name, u64le, jsonl or else fingerprints)"
-	f.k = c.intFlag("k", 0, 0, 64, "largest Hamming `distance`, 0 to 64 (default that of the index, or 3)")
-	f.form = c.choiceFlag("output-format", "`form` of the output: json (a line for each), or for clusters removals", forms...)
-	flags.BoolVar(&f.equal, "equal", false, "list pairs of equal fingerprints too (clusters list every document, with and without)")
-	f.compat = c.choiceFlag("compat", "be the `program` simhash-cpp: unsigned decimal lines in, JSON arrays out", "", groups.SimhashCPP)
-	for _, name := range []string{"output", "o"} {
-		flags.StringVar(&f.output, name, "-", "`file` to write; - is standard output")
-	}
-	for _, name := range []string{"input", "i"} {
-		flags.StringVar(&f.input, name, "", "with -compat: `file` to read; - is standard input")
-	}
-	for _, name := range []string{"blocks", "b"} {
-		flags.IntVar(&f.blocks, name, 0, "with -compat: `number` of blocks, more than -distance; it changes nothing")
-	}
-	for _, name := range []string{"distance", "d"} {
-		flags.IntVar(&f.distance, name, 0, "with -compat: largest `distance`")
-	}
+	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints, decimal (lines that begin with a decimal number), u64le or jsonl (default by name)"
+	f.k = new(int)
+	*f.k = importK
+	flags.VarP(&flagValue{"", "int", setInt(f.k, 0, 64)}, "max-distance", "d", "largest Hamming `distance` (default that of the index, or 3)")
+	f.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal numbers and prints JSON arrays", "", groups.SimhashCPP)
+	flags.StringVarP(&f.output, "output", "o", "-", "`file` to write; - is standard output")
+	flags.StringVarP(&f.input, "input", "i", "", "`file` to read with --compat; - is standard input")
+	flags.IntVarP(&f.blocks, "blocks", "b", 0, "`number` of blocks with --compat; it must be above --max-distance, and has no effect")
 	return f
 }
 
-func (f *joinFlags) parse() error {
+func (f *joinFlags) check() error {
 	c := f.call
-	if err := c.parse(); err != nil {
-		return err
-	}
-	if f.lists = c.args; !c.given("k") {
-		*f.k = importK
-	}
-	if *f.compat != "" {
+	f.lists = c.args
+	switch {
+	case *f.compat != "":
 		return f.setCompat()
-	}
-	for _, name := range []string{"input", "i", "blocks", "b", "distance", "d"} {
-		if c.given(name) {
-			return usagef("-%s goes with -compat simhash-cpp only", name)
-		}
-	}
-	if (f.indexes.dir == "") == (len(c.args) == 0) {
-		return usagef("want -index DIR or lists of fingerprints (- is standard input), one of the two")
-	}
-	if f.indexes.dir != "" {
-		return nil
-	}
-	for _, name := range []string{"max-shingle-distance", "max-length-ratio"} {
-		if c.given(name) {
-			return usagef("-%s needs an index: lists have no second fingerprints and no lengths", name)
-		}
+	case c.given("input") || c.given("blocks"):
+		return usagef("--input and --blocks require --compat simhash-cpp")
+	case (f.indexes.dir == "") == (len(c.args) == 0):
+		return usagef("want --index DIR or lists of fingerprints (- is standard input)")
 	}
 	return nil
 }
 
-// setCompat checks the flags as the programs that it stands in for do.
+// setCompat checks the flags like the programs of simhash-cpp.
 func (f *joinFlags) setCompat() error {
 	switch {
-	case f.distance <= 0:
-		return usagef("-distance must be given and above 0")
-	case f.blocks <= f.distance:
-		return usagef("-blocks (%d) must be above -distance (%d)", f.blocks, f.distance)
+	case !f.call.given("max-distance") || *f.k == 0:
+		return usagef("-d must be given and above 0")
+	case f.blocks <= *f.k:
+		return usagef("-b (%d) must be above -d (%d)", f.blocks, *f.k)
 	case f.blocks > 64:
-		return usagef("-blocks is %d, want 64 at most", f.blocks)
+		return usagef("-b is %d, want 64 at most", f.blocks)
 	case f.indexes.dir != "":
-		return usagef("-compat %s reads decimal numbers, not an index", *f.compat)
+		return usagef("--compat %s reads decimal numbers, not an index", *f.compat)
 	}
 	if f.input != "" {
 		f.lists = append(f.lists, f.input)
@@ -187,9 +170,9 @@ func (f *joinFlags) setCompat() error {
 		f.lists = []string{"-"}
 	case 1:
 	default:
-		return usagef("-compat %s reads one input, not %q", *f.compat, f.lists)
+		return usagef("--compat %s reads one input, not %q", *f.compat, f.lists)
 	}
-	*f.k, *f.form, f.inputs.Format = f.distance, *f.compat, corpus.Decimal
+	*f.form, f.inputs.Format = *f.compat, corpus.Decimal
 	f.equal, f.star = false, false
 	return nil
 }
@@ -213,8 +196,8 @@ func (f *joinFlags) join(ctx context.Context, workers int, do func(groups.Source
 // source opens what the flags name, until do returns.
 func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) error {
 	if f.indexes.dir != "" {
-		o := join.Options{MaxShingleDistance: f.match.shingle, MaxLengthRatio: f.match.ratio, Stars: f.star}
-		if f.call.given("k") {
+		o := join.Options{Stars: f.star}
+		if f.call.given("max-distance") {
 			o.MaxDistance = distanceOption(*f.k)
 		}
 		return f.indexes.read(func(x *index.Index) error { return do(groups.OfIndex(x, o)) })

@@ -20,73 +20,89 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/verify"
+	"github.com/spf13/cobra"
 )
 
-var compactCommand = command{
-	name:        "compact",
-	args:        "-index DIR [-plan auto|DESIGN] [-k K]",
-	summary:     "pack the tables, give back the space of what was deleted, or change the plan; the index must not be in use",
-	interrupted: "no document is changed; run it again to do the rest",
-	run:         runCompact,
-}
-
-func runCompact(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	design := c.flags.String("plan", "", "put the index under the plan of a `design`, or under the best one for its documents: auto")
-	k := c.distanceFlag(0, "largest Hamming `distance` under the new plan (default as it is)")
+func compactCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "compact --index DIR [flags]",
+		Short: "Pack the tables, reclaim the space of deleted documents, or change the plan",
+		Long: `Pack the tables and reclaim the space of deleted documents. No other process may have the index open.
+With --plan, the index gets other tables, and with --max-distance another largest distance.`,
+		Example: `  neardup compact --index ix
+  neardup compact --index ix --plan auto --max-distance 3`,
+		Args: noArgs,
+	})
+	c.interrupted = "no document is changed; run it again to do the rest"
+	indexes := c.requiredIndexFlag()
+	design := c.flags.String("plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
+	k := c.intFlag("max-distance", "", 0, plan.MaxDistance, "largest Hamming `distance` of the new plan (default unchanged)")
 	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
 	c.check(func() error {
-		if c.given("k") && *design == "" {
-			return usagef("-k is fixed by the plan; change it together with -plan")
+		if c.given("max-distance") && *design == "" {
+			return usagef("--max-distance requires --plan, such as --plan auto")
 		}
 		return nil
 	})
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	opts := compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}
-	if *design != "" {
-		var stats index.Stats
-		err := indexes.read(func(x *index.Index) error {
-			stats = x.Stats()
-			return nil
-		})
+	return c.runs(func(ctx context.Context) error {
+		opts := compaction.Options{MemoryBytes: *memory}
+		if *design != "" {
+			var err error
+			if opts.Plan, err = indexes.newPlan(*design, *k); err != nil {
+				return err
+			}
+		}
+		show, stop := c.compaction()
+		opts.Progress = show
+		report, err := compaction.Run(ctx, indexes.dir, opts)
+		stop()
 		if err != nil {
 			return err
 		}
-		if !c.given("k") {
-			*k = stats.MaxDistance
-		}
-		if *design == "auto" {
-			var choice plan.Choice
-			choice, err = plan.Choose(*k, int64(max(stats.Documents, 1)))
-			opts.Plan = choice.Plan
-		} else {
-			opts.Plan, err = planNamed("plan", *design, *k)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	show, stop := c.compaction()
-	opts.Progress = show
-	report, err := compaction.Run(ctx, indexes.dir, opts)
-	stop()
-	if err != nil {
-		return err
-	}
-	return c.printJSON(report)
+		return c.printJSON(report)
+	})
 }
 
-var deleteCommand = command{
-	name:    "delete",
-	args:    "-index DIR [-before TIME] [-ids] KEY...",
-	summary: "delete documents by key (- reads keys from standard input, one a line), by ID or by age",
-	more: quotedKeys + `Keys on standard input are read so, too.
+// newPlan returns the plan of a design, with the distance of the index unless --max-distance is given.
+func (f *indexFlags) newPlan(design string, k int) (p *plan.Plan, err error) {
+	var stats index.Stats
+	err = f.read(func(x *index.Index) error {
+		stats = x.Stats()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !f.call.given("max-distance") {
+		k = stats.MaxDistance
+	}
+	if design != "auto" {
+		return planNamed(design, k)
+	}
+	choice, err := plan.Choose(k, int64(max(stats.Documents, 1)))
+	return choice.Plan, err
+}
 
-"neardup clusters -index DIR -output-format removals" prints IDs for -ids. Every document has an
-ID, and no ID is used again, so a page that was stored again since then stays.`,
-	run: runDelete,
+func deleteCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "delete --index DIR [flags] [KEY...]",
+		Short: "Delete documents by key, by ID or by age",
+		Long: `Delete the documents with these keys; - reads keys from standard input, one per line. With --ids, the
+arguments or lines are IDs. An ID is never used again: a document that was stored again stays.
+
+` + quotedKeys,
+		Example: `  neardup delete --index ix http://example.org/
+  neardup delete --index ix --before 90d
+  neardup clusters --index ix --star --output-format removals | neardup delete --index ix --ids -`,
+	})
+	indexes := c.requiredIndexFlag()
+	var bound time.Time
+	c.valueFlag("before", "time", "", "delete documents that were last seen before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
+		bound, err = parseTime(s, time.Now())
+		return err
+	})
+	byID := c.flags.Bool("ids", false, "delete by ID; the IDs take 8 bytes of memory each")
+	return c.runs(func(ctx context.Context) error { return c.delete(ctx, indexes, bound, *byID) })
 }
 
 // deleteLine is the output.
@@ -94,19 +110,9 @@ type deleteLine struct {
 	Deleted int `json:"deleted"`
 }
 
-func runDelete(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	var bound time.Time
-	c.flags.Func("before", "delete documents that were added before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
-		bound, err = parseTime(s, time.Now())
-		return err
-	})
-	byID := c.flags.Bool("ids", false, "delete by ID: each KEY, or line of standard input, is one; they are held in memory, 8 bytes each")
-	if err := c.parse(); err != nil {
-		return err
-	}
+func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time, byID bool) error {
 	if bound.IsZero() && len(c.args) == 0 {
-		return usagef("nothing to delete: give a KEY, - to read keys from standard input, or -before")
+		return usagef("nothing to delete: give a KEY, - to read keys from standard input, or --before")
 	}
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
@@ -116,13 +122,13 @@ func runDelete(ctx context.Context, c *call) error {
 		defer remove()
 	}
 	var ids []uint64
-	if *byID {
+	if byID {
 		var err error
 		if ids, err = c.ids(); err != nil {
 			return fmt.Errorf("%w; nothing was deleted", err)
 		}
 	}
-	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache.bytes()})
+	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache})
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func runDelete(ctx context.Context, c *call) error {
 	}
 	switch {
 	case err != nil:
-	case *byID:
+	case byID:
 		deleted, err = x.DeleteIDs(ctx, ids...)
 	default:
 		deleted, given, err = c.deleteKeys(ctx, x)
@@ -242,11 +248,26 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-var checkpointCommand = command{
-	name:    "checkpoint",
-	args:    "-index DIR DEST",
-	summary: "make DEST, which must not exist or be empty, a copy of an index that is not in use",
-	run:     runCheckpoint,
+func checkpointCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:     "checkpoint --index DIR DEST",
+		Short:   "Copy an index to DEST; files are linked if possible",
+		Long:    `Make a copy of an index that no other process has open. DEST must be empty or not exist.`,
+		Example: `  neardup checkpoint --index ix /backup/monday`,
+	})
+	indexes := c.requiredIndexFlag()
+	return c.runs(func(ctx context.Context) error {
+		if len(c.args) != 1 {
+			return usagef("want one folder to make the copy in")
+		}
+		return indexes.read(func(x *index.Index) error {
+			if err := x.Checkpoint(ctx, c.args[0]); err != nil {
+				return err
+			}
+			stats := x.Stats()
+			return c.printJSON(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
+		})
+	})
 }
 
 // checkpointLine says what was copied.
@@ -256,126 +277,103 @@ type checkpointLine struct {
 	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
 }
 
-func runCheckpoint(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	if err := c.parse(); err != nil {
-		return err
-	}
-	if len(c.args) != 1 {
-		return usagef("want the folder to make the copy in, and nothing else")
-	}
-	return indexes.read(func(x *index.Index) error {
-		if err := x.Checkpoint(ctx, c.args[0]); err != nil {
-			return err
-		}
-		stats := x.Stats()
-		return c.printJSON(checkpointLine{c.args[0], stats.Documents, stats.DiskBytes})
-	})
-}
-
-var verifyCommand = command{
-	name:    "verify",
-	args:    "-index DIR",
-	summary: "check everything in an index against everything else; a JSON line for each problem, exit 4 if there is any",
-	run:     runVerify,
-}
-
 // errProblems is the error of verify if it finds problems.
 var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
 
-func runVerify(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	memory := c.sizeFlag("memory", 256<<20, 1<<20, "`size` of the memory for sorting, if parts of the index differ")
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	bar := progress.New(c.command.name, c.err, c.outFile())
-	opts := verify.Options{
-		MemoryBytes: memory.bytes(),
-		Progress:    func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
-	}
-	var stats index.Stats
-	problems, kinds := 0, make(map[string]int64)
-	err := indexes.read(func(x *index.Index) error {
-		stats = x.Stats()
-		for p := range x.Verify(ctx, opts) {
-			problems++
-			kinds[string(p.Kind)]++
-			if err := c.printJSON(p); err != nil {
-				return err
-			}
-			if p.Kind == verify.Unchecked && p.Err != nil {
-				return p.Err // the rest was not looked at
-			}
+func verifyCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:     "verify --index DIR",
+		Short:   "Check the consistency of an index; print a JSON line per problem",
+		Long:    `Check records, keys and tables of an index against each other. The exit code is 4 if there is a problem.`,
+		Example: `  neardup verify --index ix`,
+		Args:    noArgs,
+	})
+	indexes := c.requiredIndexFlag()
+	return c.runs(func(ctx context.Context) error {
+		bar := progress.New(c.cmd.Name(), c.err, c.outFile())
+		opts := verify.Options{
+			MemoryBytes: 256 << 20,
+			Progress:    func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
 		}
+		var stats index.Stats
+		problems, kinds := 0, make(map[string]int64)
+		err := indexes.read(func(x *index.Index) error {
+			stats = x.Stats()
+			for p := range x.Verify(ctx, opts) {
+				problems++
+				kinds[string(p.Kind)]++
+				if err := c.printJSON(p); err != nil {
+					return err
+				}
+				if p.Kind == verify.Unchecked && p.Err != nil {
+					return p.Err // the rest was not looked at
+				}
+			}
+			return nil
+		})
+		bar.Stop()
+		switch {
+		case errors.Is(err, index.ErrCorrupt) && problems == 0:
+			return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
+		case err != nil:
+			return err
+		case problems > 0:
+			c.logf("%s: %d problems%s", indexes.dir, problems, summary.Reasons(kinds))
+			return errProblems
+		}
+		c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
 		return nil
 	})
-	bar.Stop()
-	switch {
-	case errors.Is(err, index.ErrCorrupt) && problems == 0:
-		return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
-	case err != nil:
-		return err
-	case problems > 0:
-		c.logf("%s: %d problems%s", indexes.dir, problems, summary.Reasons(kinds))
-		return errProblems
-	}
-	c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
-	return nil
 }
 
-var repairCommand = command{
-	name:    "repair",
-	args:    "-index DIR [-design DESIGN -k K] [-analyzer NAME] DEST",
-	summary: "copy every document that can be read from a damaged index into a new index in DEST, which must not exist",
-	run:     runRepair,
-}
-
-func runRepair(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	design := c.flags.String("design", "", "`design` that the index was made with, if its own cannot be read")
-	k := c.distanceFlag(importK, "largest Hamming `distance`; required with -design")
-	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer that the index was made with, if its own cannot be read; none: it had none")
-	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
-	if err := c.parse(); err != nil {
-		return err
-	}
-	if len(c.args) != 1 {
-		return usagef("want one directory that does not exist, to make the new index in")
-	}
-	opts := compaction.RepairOptions{Options: compaction.Options{CacheBytes: indexes.cache.bytes(), MemoryBytes: memory.bytes()}}
-	switch {
-	case *design != "" && !c.given("k"):
-		return usagef("-design requires -k")
-	case *design != "":
-		var err error
-		if opts.Plan, err = planNamed("design", *design, *k); err != nil {
+func repairCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "repair --index DIR [flags] DEST",
+		Short: "Copy the readable documents of a damaged index into a new index in DEST",
+		Long: `Copy every readable document of a damaged index into a new index in DEST, which must not exist. The
+flags are needed only if the index itself cannot tell its plan or its analyzer.`,
+		Example: `  neardup repair --index damaged repaired`,
+	})
+	indexes := c.requiredIndexFlag()
+	design := c.flags.String("plan", "", "`design` of the tables of the index")
+	k := c.distanceFlag(importK, "largest Hamming `distance` of the index; required by --plan")
+	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer of the index; none if it has none")
+	return c.runs(func(ctx context.Context) error {
+		if len(c.args) != 1 {
+			return usagef("want one directory that does not exist, to create the new index in")
+		}
+		var opts compaction.RepairOptions
+		switch {
+		case c.given("plan") != c.given("max-distance"):
+			return usagef("--plan and --max-distance require each other")
+		case *design != "":
+			var err error
+			if opts.Plan, err = planNamed(*design, *k); err != nil {
+				return err
+			}
+		}
+		if *analyzer == "none" {
+			opts.Analyzer = new(string)
+		} else if *analyzer != "" {
+			opts.Analyzer = analyzer
+		}
+		told := 0
+		opts.Unreadable = func(err error) {
+			if told++; told <= 20 {
+				c.logf("%v", err)
+			}
+		}
+		show, stop := c.compaction()
+		opts.Progress = show
+		report, err := compaction.Repair(ctx, indexes.dir, c.args[0], opts)
+		stop()
+		if told > 20 {
+			c.logf("and %d more places that cannot be read", told-20)
+		}
+		if err != nil {
 			return err
 		}
-	case c.given("k"):
-		return usagef("-k requires -design")
-	}
-	if *analyzer == "none" {
-		opts.Analyzer = new(string)
-	} else if *analyzer != "" {
-		opts.Analyzer = analyzer
-	}
-	told := 0
-	opts.Unreadable = func(err error) {
-		if told++; told <= 20 {
-			c.logf("%v", err)
-		}
-	}
-	show, stop := c.compaction()
-	opts.Progress = show
-	report, err := compaction.Repair(ctx, indexes.dir, c.args[0], opts)
-	stop()
-	if told > 20 {
-		c.logf("and %d more places that cannot be read", told-20)
-	}
-	if err != nil {
-		return err
-	}
-	c.logf("%d documents are in %s; %d are lost", report.Documents, c.args[0], report.Lost)
-	return c.printJSON(report)
+		c.logf("%d documents are in %s; %d are lost", report.Documents, c.args[0], report.Lost)
+		return c.printJSON(report)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,48 +22,48 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/spf13/cobra"
 )
 
-var statsCommand = command{
-	name:    "stats",
-	args:    "-index DIR [-output-format json|text] [-plot DIR|FILE.svg]",
-	summary: "print what an index was made with and what is in it, as a JSON object or for people",
-	run:     runStats,
+func statsCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "stats --index DIR [flags]",
+		Short: "Print the parameters and the contents of an index",
+		Example: `  neardup stats --index ix --output-format text
+  neardup stats --index ix --plot figures/`,
+		Args: noArgs,
+	})
+	indexes := c.requiredIndexFlag()
+	plot := c.flags.String("plot", "", "draw the distribution of the fingerprints into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
+	form := c.choiceFlag("output-format", "`format` of the output: json, or text for people", "json", "text")
+	return c.runs(func(ctx context.Context) error {
+		leading, buckets, err := distributionFiles(*plot)
+		if err != nil {
+			return err
+		}
+		return indexes.read(func(x *index.Index) error {
+			line := statsLine{Stats: x.Stats()}
+			if *plot != "" {
+				var err error
+				if line.Distribution, err = distributionOf(ctx, x); err == nil {
+					err = line.Distribution.Draw(leading, buckets)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if *form == "text" {
+				return describe(c.out, line.Stats, x.Plan())
+			}
+			return c.printJSON(line)
+		})
+	})
 }
 
 // statsLine is the output.
 type statsLine struct {
 	index.Stats
 	Distribution *figure.Distribution `json:"distribution,omitempty"` // with -plot
-}
-
-func runStats(ctx context.Context, c *call) error {
-	indexes := c.requiredIndexFlags()
-	plot := c.flags.String("plot", "", "draw how the fingerprints are distributed, into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
-	form := c.choiceFlag("output-format", "`form` of the output: json, or text for people", "json", "text")
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	leading, buckets, err := distributionFiles(*plot)
-	if err != nil {
-		return err
-	}
-	return indexes.read(func(x *index.Index) error {
-		line := statsLine{Stats: x.Stats()}
-		if *plot != "" {
-			var err error
-			if line.Distribution, err = distributionOf(ctx, x); err == nil {
-				err = line.Distribution.Draw(leading, buckets)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if *form == "text" {
-			return describe(c.out, line.Stats, x.Plan())
-		}
-		return c.printJSON(line)
-	})
 }
 
 // describe writes statistics for people.
@@ -117,79 +118,75 @@ func distributionFiles(path string) (leading, buckets string, err error) {
 	return base + "-leading" + extension, base + "-buckets" + extension, nil
 }
 
-var evalCommand = command{
-	name:    "eval",
-	args:    "-docs FILE -pairs FILE [-field main|html|text] [-compare] [-plot FILE.svg] [-json]",
-	summary: "print precision and recall against the distance k, from labelled pairs of documents",
-	run:     runEval,
-}
-
-func runEval(ctx context.Context, c *call) error {
+func evalCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "eval [flags] DOCUMENTS PAIRS",
+		Short: "Print precision and recall against the distance, from labelled pairs of documents",
+		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a file of JSON lines
+with a field id. PAIRS is a file of lines with a similarity, a tab, an ID, a tab and an ID. A similarity
+of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, it is none.`,
+		Example: `  neardup eval --content-field text docs.jsonl pairs.tsv
+  neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv`,
+	})
 	inputs, limits := c.inputFlags().analyzerFlags(), c.matchFlags()
-	docs := c.flags.String("docs", "", "`file` of documents: JSON lines with a field id, plain or compressed")
-	pairs := c.flags.String("pairs", "", "`file` of labelled pairs: similarity TAB id TAB id, plain or compressed; 0.90 or more is a near-duplicate, below 0.80 or not listed is none")
-	c.flags.StringVar(&inputs.Fields.Content, "field", "", "JSON `field` of the text: html, main, text or another (the same as -content-field)")
-	k := c.intFlag("k", defaultK, 0, eval.MaxDistance, "`distance` of the rule that is measured besides the curves")
-	seeds := c.intFlag("seeds", 5, 1, 1000, "`number` of hash seeds, over which figures are means; the first is the one that dedup uses")
+	c.flags.StringVar(&inputs.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
+	k := c.intFlag("max-distance", strconv.Itoa(defaultK), 0, eval.MaxDistance, "`distance` of the rule that is measured in addition to the curves")
+	seeds := c.intFlag("seeds", "5", 1, 1000, "`number` of hash seeds, over which figures are means; dedup uses the first one")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
-	mistakes := c.flags.String("mistakes", "", "write what the rule gets wrong with the first seed to `FILE`: false or missed, distance, distance of the second fingerprints, ratio of lengths, similarity, id and id, with tabs between them")
-	compare := c.flags.Bool("compare", false, "measure other methods as well: exact digests, MinHash with LSH, super-shingles, samples of shingles, I-Match and simhash; holds all texts in memory")
-	asJSON := c.flags.Bool("json", false, "print one JSON object instead of a table")
-	if err := c.parse(); err != nil {
-		return err
-	}
-	switch {
-	case *docs == "" || *pairs == "":
-		return usagef("-docs and -pairs are needed")
-	case *docs == "-" && *pairs == "-":
-		return usagef("only one of -docs and -pairs can be standard input")
-	case len(c.args) > 0:
-		return usagef("%q is no flag; the files are named with -docs and -pairs", c.args[0])
-	}
-	if *plot != "" {
-		if err := figure.Check(*plot); err != nil {
-			return usagef("-plot: %v", err)
+	mistakes := c.flags.String("mistakes", "", "write the false and missed pairs of the rule with the first seed to `FILE`")
+	compare := c.flags.Bool("compare", false, "measure other methods too; holds all texts in memory")
+	form := c.choiceFlag("output-format", "`format` of the output: text for people, or json", "text", "json")
+	return c.runs(func(ctx context.Context) error {
+		if len(c.args) != 2 {
+			return usagef("want two files: DOCUMENTS and PAIRS")
 		}
-	}
-	inputs.Fields.Key = cmp.Or(inputs.Fields.Key, "id")
-	inputs.Format = cmp.Or(inputs.Format, corpus.JSONL)
-	signers, bare := make([]*page.Signer, *seeds), false
-	for seed := range signers {
-		a, err := inputs.analyzer(uint64(seed))
+		if c.args[0] == "-" && c.args[1] == "-" {
+			return usagef("only one of DOCUMENTS and PAIRS can be standard input")
+		}
+		if *plot != "" {
+			if err := figure.Check(*plot); err != nil {
+				return usagef("--plot: %v", err)
+			}
+		}
+		inputs.Fields.Key, inputs.Format = "id", corpus.JSONL
+		signers, bare := make([]*page.Signer, *seeds), false
+		for seed := range signers {
+			a, err := inputs.analyzer(uint64(seed))
+			if err != nil {
+				return err
+			}
+			signers[seed], bare = a.Signer, a.bare
+		}
+		labelled, err := readLabelled(ctx, inputs, c.args[0], c.args[1], *compare, signers)
 		if err != nil {
 			return err
 		}
-		signers[seed], bare = a.Signer, a.bare
-	}
-	labelled, err := readLabelled(ctx, inputs, *docs, *pairs, *compare, signers)
-	if err != nil {
-		return err
-	}
-	rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
-	report := labelled.Measure(rule)
-	if !bare {
-		report.Analyzer = signers[0].Name()
-	}
-	if *compare {
-		if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
-			return fmt.Errorf("-compare: %w", err)
+		rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
+		report := labelled.Measure(rule)
+		if !bare {
+			report.Analyzer = signers[0].Name()
 		}
-	}
-	if *plot != "" {
-		if err := report.Plot(*plot); err != nil {
-			return err
+		if *compare {
+			if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
+				return fmt.Errorf("--compare: %w", err)
+			}
 		}
-	}
-	if *mistakes != "" {
-		err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return labelled.WriteMistakes(out, rule) })
-		if err != nil {
-			return err
+		if *plot != "" {
+			if err := report.Plot(*plot); err != nil {
+				return err
+			}
 		}
-	}
-	if *asJSON {
-		return c.printJSON(report)
-	}
-	return report.WriteTable(c.out)
+		if *mistakes != "" {
+			err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return labelled.WriteMistakes(out, rule) })
+			if err != nil {
+				return err
+			}
+		}
+		if *form == "json" {
+			return c.printJSON(report)
+		}
+		return report.WriteTable(c.out)
+	})
 }
 
 // readLabelled reads pairs and documents.
@@ -197,12 +194,12 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 	c := inputs.call
 	in, err := corpus.Open(pairsFile, c.in)
 	if err != nil {
-		return nil, fmt.Errorf("-pairs: %w", err)
+		return nil, err
 	}
 	defer in.Close()
 	pairs, err := eval.ReadPairs(in)
 	if err != nil {
-		return nil, fmt.Errorf("-pairs %s: %w", pairsFile, err)
+		return nil, fmt.Errorf("%s: %w", pairsFile, err)
 	}
 	reader, err := inputs.readerOf(docsFile)
 	if err != nil {
@@ -212,7 +209,7 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signers)
 	account()
 	if err != nil {
-		return nil, fmt.Errorf("-docs: %w", err)
+		return nil, err
 	}
 	labelled, err := eval.Label(docs, pairs)
 	if err == nil && labelled.Unknown > 0 {
@@ -221,38 +218,35 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 	return labelled, err
 }
 
-var benchCommand = command{
-	name:    "bench",
-	args:    "[-n 10e6] [-bare] [-k 6] [-only SECTION,...]",
-	summary: "measure the index on this machine, against sorted arrays in memory",
-	run:     runBench,
-}
-
-func runBench(ctx context.Context, c *call) error {
+func benchCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:     "bench [flags]",
+		Short:   "Measure an index on this machine, and sorted arrays in memory",
+		Example: `  neardup bench --documents 10M --fingerprints`,
+		Args:    noArgs,
+	})
 	var o bench.Options
-	n := c.flags.Float64("n", 10e6, "`number` of fingerprints")
-	only := c.flags.String("only", "", "`sections` to measure, separated by commas: "+strings.Join(bench.Sections, ", ")+" (default all)")
-	seconds := c.flags.Float64("seconds", 3, "`seconds` of each window of measurement")
+	n := c.countFlag("documents", "10e6", "`number` of documents")
+	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with --fingerprints)")
+	c.flags.BoolVar(&o.Bare, "fingerprints", false, "measure documents that are fingerprints only, as import makes them")
+	o.Time = 3 * time.Second
+	c.durationFlag(&o.Time, "time", "`duration` of each measurement")
+	c.flags.StringSliceVar(&o.Only, "only", nil, "`sections` to measure: "+orList(bench.Sections)+", or several with commas between them (default all)")
 	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default automatic)")
 	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8(k+1) bytes per fingerprint; without it, the resident memory is the memory of the index")
-	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with -bare)")
-	c.flags.BoolVar(&o.Bare, "bare", false, "documents without a second fingerprint, as import makes them")
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	if !(*n >= 1) || *n > 1<<32-1 || !(*seconds >= 0) {
-		return usagef("-n and -seconds must be positive, and -n at most 4294967295")
-	}
-	o.Documents, o.MaxDistance, o.Time = int(*n), *k, time.Duration(*seconds*float64(time.Second))
-	o.CacheBytes, o.NoReference, o.Out = cache.bytes(), !*reference, c.out
-	if o.Bare && !c.given("k") {
-		o.MaxDistance = importK
-	}
-	o.Only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
-	for _, name := range o.Only {
-		if !slices.Contains(bench.Sections, name) {
-			return usagef("no section %q: the sections are %s", name, strings.Join(bench.Sections, ", "))
+	return c.runs(func(ctx context.Context) error {
+		if *n > 1<<32-1 {
+			return usagef("--documents is %d, want at most 4294967295", *n)
 		}
-	}
-	return bench.Run(ctx, o)
+		if o.Bare && !c.given("max-distance") {
+			*k = importK
+		}
+		for _, name := range o.Only {
+			if !slices.Contains(bench.Sections, name) {
+				return usagef("unknown section %q: want %s", name, orList(bench.Sections))
+			}
+		}
+		o.Documents, o.MaxDistance, o.CacheBytes, o.NoReference, o.Out = int(*n), *k, *cache, !*reference, c.out
+		return bench.Run(ctx, o)
+	})
 }

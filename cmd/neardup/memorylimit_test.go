@@ -34,12 +34,12 @@ func newLimited(t *testing.T, seed uint64) *limited {
 	list, docs := filepath.Join(dir, "list.txt"), filepath.Join(dir, "docs.jsonl")
 	writeFingerprints(t, list, drawDocuments(r, size, size))
 	writeCopies(t, docs, size/40, 2, r)
-	mustRun(t, "dedup", "-nosync", "-index", l.base, docs)
-	mustRun(t, "import", "-index", l.base, list)
-	mustRun(t, "add", "-nosync", "-index", l.base, "-format", "fingerprints", list)
+	mustRun(t, "dedup", "--index", l.base, docs)
+	mustRun(t, "import", "--index", l.base, list)
+	mustRun(t, "dedup", "--keep-duplicates", "--index", l.base, "--format", "fingerprints", list)
 	for _, args := range []string{
-		"dedup -index COPY DOCS", "add -index COPY -format fingerprints LIST", "query -index COPY -format fingerprints LIST", "compact -index COPY",
-		"import -index COPY LIST", "pairs -index COPY", "pairs LIST", "clusters -index COPY",
+		"dedup --index COPY DOCS", "dedup --keep-duplicates --index COPY --format fingerprints LIST", "query --index COPY --format fingerprints LIST", "compact --index COPY",
+		"import --index COPY LIST", "pairs --index COPY", "pairs LIST", "clusters --index COPY",
 	} {
 		l.work = append(l.work, strings.Fields(strings.NewReplacer("COPY", l.copied, "DOCS", docs, "LIST", list).Replace(args)))
 	}
@@ -101,7 +101,7 @@ func (l *limited) run(t *testing.T, kib int, args []string) (how string) {
 		}
 		how = "out of memory"
 	}
-	mustRun(t, "verify", "-index", l.copied)
+	mustRun(t, "verify", "--index", l.copied)
 	stored := strings.Join(exported(t, l.copied), "\n") + "\n"
 	if args[0] == "dedup" {
 		for _, line := range verdictLines(stdout.Bytes()) {
@@ -148,7 +148,7 @@ func TestGoMemoryLimit(t *testing.T) {
 		t.Skip("the race detector takes memory of its own, and long where there is little")
 	}
 	l := newLimited(t, 12)
-	work := append([][]string{{"verify", "-index", l.copied}}, l.work...)
+	work := append([][]string{{"verify", "--index", l.copied}}, l.work...)
 	if os.Getenv("NEARDUP_CI") == "" {
 		work = work[:3]
 	}
@@ -159,7 +159,7 @@ func TestGoMemoryLimit(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v: %v\n%s", args, err, out)
 			}
-			mustRun(t, "verify", "-index", l.copied)
+			mustRun(t, "verify", "--index", l.copied)
 		})
 	}
 }

@@ -108,13 +108,13 @@ func (f *emptiedFile) Write(p []byte) (int, error) {
 
 // reading shows how far a reader is, until account is called, see call.account.
 func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
-	stop := progress.New(c.command.name, c.err, c.outFile()).Reading(ctx, r)
+	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r)
 	return func() { stop(); c.account(r) }
 }
 
 // compaction shows the stages of one, until stop is called.
 func (c *call) compaction() (show func(compaction.Progress), stop func()) {
-	bar := progress.New(c.command.name, c.err, nil)
+	bar := progress.New(c.cmd.Name(), c.err, nil)
 	return func(p compaction.Progress) { bar.Show(p.Stage, int64(p.Done), int64(p.Total), false) }, bar.Stop
 }
 
@@ -144,7 +144,7 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 		}
 		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s%s", errUnrecognized, c.firstUnrecognized, more))
 	}
-	if missing := r.MissingFields(); len(missing) > 0 && records > 0 && !c.allowEmpty {
+	if missing := r.MissingFields(); len(missing) > 0 && records > 0 {
 		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are processed without it", strings.Join(missing, ", ")))
 	}
 }

@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/spf13/cobra"
 )
 
 // readLines reads JSON lines as dedup does, with the records as they stand.
 func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *bytes.Buffer) {
 	t.Helper()
 	diagnostics = new(bytes.Buffer)
-	c := newCall(dedupCommand, []string{"-format", "jsonl", "-"}, &streams{in, io.Discard, diagnostics})
+	a := &app{streams: &streams{in, output{io.Discard}, diagnostics}}
+	c := a.command(&cobra.Command{Use: "dedup"})
 	flags := c.inputFlags().analyzerFlags()
-	err := c.parse()
-	if err == nil {
-		flags.Originals = []corpus.Format{corpus.JSONL}
-		docs, err = flags.openInputs()
-	}
+	flags.Format, flags.Originals = corpus.JSONL, []corpus.Format{corpus.JSONL}
+	c.args = []string{"-"}
+	docs, err := flags.openInputs()
 	must(t, err)
 	return docs, diagnostics
 }

@@ -9,41 +9,37 @@ import (
 	"text/tabwriter"
 
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/spf13/cobra"
 )
 
-var planCommand = command{
-	name:    "plan",
-	args:    "[-n 1e6] [-k 3]",
-	summary: "print the designs of tables, their estimated costs, and the design that an index would choose",
-	run:     runPlan,
-}
-
-func runPlan(_ context.Context, c *call) error {
-	n := c.flags.Float64("n", 1e6, "`number` of documents")
+func planCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:     "plan [flags]",
+		Short:   "Print the designs of tables, their estimated costs, and the design that an index chooses",
+		Example: `  neardup plan --documents 8e9 --max-distance 3`,
+		Args:    noArgs,
+	})
+	n := c.countFlag("documents", "1e6", "`number` of documents")
 	k := c.distanceFlag(importK, "largest Hamming `distance`")
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	if !(*n >= 1) || *n > maxDocuments {
-		return usagef("-n is %g, want 1 to %g", *n, maxDocuments)
-	}
-	plans, err := plansFor(*k)
-	if err != nil {
-		return err
-	}
-	choice, err := plan.Choose(*k, int64(*n))
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, *n)
-	if err := printDesigns(c.out, plans, int64(*n), choice.Design); err != nil {
-		return err
-	}
-	// An index chooses the plan with the least product of query time and number of tables.
-	const threshold = 10 // log2 of the candidates of a probe
-	fmt.Fprintf(c.out, "\noptimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%d candidates per probe: %g tables\n",
-		*k, math.Log2(*n), threshold, plan.OptimalTables(64, *k, math.Log2(*n), threshold))
-	return nil
+	return c.runs(func(context.Context) error {
+		plans, err := plansFor(*k)
+		if err != nil {
+			return err
+		}
+		choice, err := plan.Choose(*k, *n)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, float64(*n))
+		if err := printDesigns(c.out, plans, *n, choice.Design); err != nil {
+			return err
+		}
+		// An index chooses the plan with the least product of query time and number of tables.
+		const threshold = 10 // log2 of the candidates of a probe
+		fmt.Fprintf(c.out, "\noptimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%d candidates per probe: %g tables\n",
+			*k, math.Log2(float64(*n)), threshold, plan.OptimalTables(64, *k, math.Log2(float64(*n)), threshold))
+		return nil
+	})
 }
 
 // printDesigns prints a line per design. Memory is for the filters and directories, without

@@ -59,7 +59,7 @@ func writeFile(t *testing.T, name, content string) (path string) {
 // exported returns the stored documents in a fixed order.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "-format", "fingerprints", "-index", dir)), "\n")
+	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "--output-format", "fingerprints", "--index", dir)), "\n")
 	slices.Sort(lines)
 	return lines
 }
@@ -103,12 +103,12 @@ func TestKillAndRerun(t *testing.T) {
 	input := filepath.Join(dir, "docs.jsonl")
 	writeCopies(t, input, pages, 4, r)
 	clean, records := filepath.Join(dir, "clean"), filepath.Join(dir, "records")
-	mustRun(t, "dedup", "-index", clean, "-emit", "new", "-o", records, input)
+	mustRun(t, "dedup", "--index", clean, "--emit", "new", "-o", records, input)
 	want, whole := exported(t, clean), readFile(t, records)
 
 	for n := range kills {
 		killed := filepath.Join(dir, fmt.Sprint("killed", n))
-		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "-index", killed, "-emit", "new", "-o", records, input)
+		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "--index", killed, "--emit", "new", "-o", records, input)
 		stored := make(map[string]bool)
 		for _, line := range exported(t, killed) {
 			_, key, _ := strings.Cut(line, "\t")
@@ -123,7 +123,7 @@ func TestKillAndRerun(t *testing.T) {
 				t.Fatalf("%s was printed as a duplicate of %s, which is lost", line.Key, line.Of.Key)
 			}
 		}
-		mustRun(t, "dedup", "-index", killed, input)
+		mustRun(t, "dedup", "--index", killed, input)
 		if got := exported(t, killed); !slices.Equal(got, want) {
 			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed), len(got), len(want))
 		}
@@ -206,9 +206,9 @@ func TestImportPipes(t *testing.T) {
 	dir := t.TempDir()
 	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")
 	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testenv.Seed(t), 3)))
-	mustRun(t, "dedup", "-index", made, docs)
-	export := mustRun(t, "export", "-index", made)
-	list := mustRun(t, "export", "-index", made, "-format", "fingerprints")
+	mustRun(t, "dedup", "--index", made, docs)
+	export := mustRun(t, "export", "--index", made)
+	list := mustRun(t, "export", "--index", made, "--output-format", "fingerprints")
 	inputs := map[string]string{
 		"list": list + strings.Repeat("\n", 70<<10), "export": export,
 		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
@@ -226,14 +226,14 @@ func TestImportPipes(t *testing.T) {
 				w.Close()
 			}()
 			var stderr bytes.Buffer
-			if code := run(t.Context(), []string{"import", "-index", index, argument}, &streams{r, io.Discard, &stderr}); code != exitDone {
+			if code := run(t.Context(), []string{"import", "--index", index, argument}, &streams{r, io.Discard, &stderr}); code != exitDone {
 				t.Errorf("%s from %s: %d\n%s", name, argument, code, &stderr)
 				continue
 			}
 			r.Close()
-			want, got := export, mustRun(t, "export", "-index", index)
+			want, got := export, mustRun(t, "export", "--index", index)
 			if name == "list" {
-				want, got = list, mustRun(t, "export", "-index", index, "-format", "fingerprints")
+				want, got = list, mustRun(t, "export", "--index", index, "--output-format", "fingerprints")
 			}
 			if got != want {
 				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument, len(got), len(want), &stderr)

@@ -15,13 +15,40 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/scan"
+	"github.com/spf13/cobra"
 )
 
-var queryCommand = command{
-	name:    "query",
-	args:    "(-index DIR | -scan FILE) [-k K] [-limit N] INPUT...",
-	summary: "print the documents near to each one of the inputs, of an index or of a file of fingerprints, storing nothing",
-	run:     runQuery,
+func queryCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "query (--index DIR | --scan FILE) [flags] INPUT...",
+		Short: "Print the stored documents near each input; store nothing",
+		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
+
+With --key, the input is the document with this key. Without an input, it is the stored document with
+this key.
+
+With --scan, all inputs are compared with a file of fingerprints in one pass over the file.`,
+		Example: `  neardup query --index crawl.index page.html
+  neardup query --index crawl.index --key http://example.org/
+  neardup query --scan fingerprints.u64le pages.jsonl`,
+	})
+	inputs := c.inputFlags().fieldFlags().scopeFlag()
+	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
+	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
+	q.k = c.intFlag("max-distance", "", 0, 64, "largest Hamming `distance` of a match (default that of the index, or 3 with --scan)")
+	q.limit = c.intFlag("limit", "", 0, math.MaxInt, "print at most the nearest `N` matches of a document (default all)")
+	c.cmd.MarkFlagsOneRequired("index", "scan")
+	c.cmd.MarkFlagsMutuallyExclusive("index", "scan")
+	return c.runs(func(ctx context.Context) error {
+		docs, err := inputs.openInputs()
+		if err != nil {
+			return err
+		}
+		if q.scanned != "" {
+			return q.scanning().run(ctx, docs)
+		}
+		return q.run(ctx, docs)
+	})
 }
 
 // queryLine is printed for each document.
@@ -42,57 +69,45 @@ type matchLine struct {
 	Distance    int                     `json:"distance"`
 }
 
-func runQuery(ctx context.Context, c *call) error {
-	inputs := c.inputFlags().keyFlags().scopeFlag().analyzerFlags()
-	indexes := c.indexFlags()
-	scanned := c.flags.String("scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index; it is read from beginning to end")
-	k := c.intFlag("k", 0, 0, math.MaxInt, "largest `distance` of a match (default that of the index; 3 with the file of a -scan)")
-	match := c.matchFlags()
-	limit := c.intFlag("limit", 0, 0, math.MaxInt, "print the `N` nearest matches at most (default all)")
-	c.check(func() error {
-		switch {
-		case *scanned != "" && indexes.dir != "":
-			return usagef("-scan takes the place of -index: give one of them")
-		case *scanned == "":
-			return indexes.required()
-		}
-		return nil
-	})
-	if err := c.parse(); err != nil {
-		return err
+// querying are the flags of query.
+type querying struct {
+	call     *call
+	indexes  *indexFlags
+	scanned  string
+	k, limit *int
+}
+
+func (q *querying) scanning() *scanning {
+	s := &scanning{call: q.call, file: q.scanned, lines: newLines(q.call.out), k: *q.k, limit: *q.limit}
+	if !q.call.given("max-distance") {
+		s.k = importK
 	}
-	docs, err := inputs.openInputs()
-	if err != nil {
-		return err
-	}
-	if *scanned != "" {
-		s := &scanning{call: c, file: *scanned, lines: newLines(c.out), k: *k, limit: *limit}
-		if !c.given("k") {
-			s.k = importK
-		}
-		return s.run(ctx, docs)
-	}
+	return s
+}
+
+// run answers from an index.
+func (q *querying) run(ctx context.Context, docs *documentReader) error {
 	most := queryBatches
-	if slices.ContainsFunc(c.args, corpus.IsStream) {
+	if slices.ContainsFunc(q.call.args, corpus.IsStream) {
 		most = writeBatches // the writer of the stream may wait for each answer
 	}
 	within := 0 // that of the index
-	if c.given("k") {
-		within = distanceOption(*k)
+	if q.call.given("max-distance") {
+		within = distanceOption(*q.k)
 	}
-	x, err := indexes.openToCompare(indexes.dir, docs.analyzer.asked, true, match)
+	x, err := q.indexes.openToCompare(q.indexes.dir, "", true, new(matchFlags))
 	if err != nil {
 		return err
 	}
-	if has := x.Plan().MaxDistance; *k > has {
-		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *k, has), x.Close())
+	if has := x.Plan().MaxDistance; *q.k > has {
+		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *q.k, has), x.Close())
 	}
 	docs.analyzer.Signer = x.Signer()
-	out := newLines(c.out)
+	out := newLines(q.call.out)
 	err = docs.forEachBatch(ctx, most, func(batch []*input) error {
 		inputs := compared(batch)
 		rest := out.writeReady(batch)
-		err := query(ctx, x.Index, inputs, within, *limit, func(i *input, matches []index.Match) {
+		err := query(ctx, x.Index, inputs, within, *q.limit, func(i *input, matches []index.Match) {
 			rest = out.answer(rest, i, matches)
 		})
 		return errors.Join(err, out.Flush())
@@ -143,21 +158,19 @@ type scanning struct {
 var scanBatches = batching{records: 1 << 20, bytes: 512 << 20, wait: math.MaxInt64}
 
 func (s *scanning) run(ctx context.Context, docs *documentReader) error {
-	for _, name := range []string{"scope", "max-shingle-distance", "max-length-ratio"} {
-		if s.call.given(name) {
-			return usagef("-%s is for an index: a file of fingerprints has no scopes, second fingerprints or lengths", name)
-		}
+	if s.call.given("scope") {
+		return usagef("--scope requires --index: a file of fingerprints has no scopes")
 	}
 	switch {
 	case s.k > scan.MaxDistance:
-		return usagef("-k is %d, want 0 to %d", s.k, scan.MaxDistance)
+		return usagef("--max-distance is %d, want 0 to %d", s.k, scan.MaxDistance)
 	case s.file == "-" && slices.Contains(s.call.args, "-"):
 		return usagef("standard input can not be both the queries and the file to scan")
 	}
 	if info, err := os.Stat(s.file); s.file != "-" && err != nil {
-		return fmt.Errorf("-scan: %w", err)
+		return fmt.Errorf("--scan: %w", err)
 	} else if s.file != "-" && info.IsDir() {
-		return usagef("-scan %s is a folder: if it is an index, give it with -index", s.file)
+		return usagef("--scan %s is a folder: if it is an index, name it with --index", s.file)
 	}
 	s.log = &skipLog{call: s.call}
 	scanned := false
@@ -196,7 +209,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error {
 	reader, err := corpus.New([]string{s.file}, corpus.Options{Stdin: pipe.Cancelable(ctx, s.call.in)})
 	if err != nil {
-		return fmt.Errorf("-scan: %w", err)
+		return fmt.Errorf("--scan: %w", err)
 	}
 	for chunk, failed := range reader.Chunks(ctx, do) {
 		if err = failed; err == nil {

@@ -14,7 +14,7 @@ import (
 // Who writes queries into a named pipe one by one has the answer to each before the next.
 func TestQueryAnswersANamedPipe(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, "import", "-index", dir+"/ix", writeFile(t, "list", "00000000000000ff\tkey\n"))
+	mustRun(t, "import", "--index", dir+"/ix", writeFile(t, "list", "00000000000000ff\tkey\n"))
 	pipe := filepath.Join(dir, "queries")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
@@ -23,7 +23,7 @@ func TestQueryAnswersANamedPipe(t *testing.T) {
 	defer cancel()
 	out, answers := io.Pipe()
 	go func() {
-		code := run(ctx, []string{"query", "-index", dir + "/ix", "-format", "fingerprints", pipe}, &streams{nil, answers, io.Discard})
+		code := run(ctx, []string{"query", "--index", dir + "/ix", "--format", "fingerprints", pipe}, &streams{nil, answers, io.Discard})
 		if answers.Close(); code != exitDone {
 			t.Errorf("exit code %d", code)
 		}

@@ -54,12 +54,12 @@ func keysIn(t *testing.T, dir string) (keys []string) {
 func TestExportOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
 	for _, format := range []string{"jsonl", "fingerprints"} {
-		export := mustRun(t, "export", "-index", dir, "-format", format)
+		export := mustRun(t, "export", "--index", dir, "--output-format", format)
 		if format == "fingerprints" {
 			onlyPrintable(t, "export", export, len(hostileKeys)+1)
 		}
 		again := filepath.Join(t.TempDir(), "again")
-		mustRun(t, "import", "-index", again, writeFile(t, "export."+format, export))
+		mustRun(t, "import", "--index", again, writeFile(t, "export."+format, export))
 		if got, want := keysIn(t, again), keysIn(t, dir); !slices.Equal(got, want) {
 			t.Errorf("%s: export and import made %d keys of %d:\n%q\n%q", format, len(got), len(want), got, want)
 		}
@@ -76,7 +76,7 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 		}
 	}
 	onlyPrintable(t, "export -format fingerprints", list.String(), len(hostileKeys))
-	if code, _, diagnostics := runHere(list.String(), "delete", "-index", dir, "-"); code != exitDone {
+	if code, _, diagnostics := runHere(list.String(), "delete", "--index", dir, "-"); code != exitDone {
 		t.Fatal(code, diagnostics)
 	}
 	if got := keysIn(t, dir); !slices.Equal(got, []string{"kept"}) {
@@ -89,9 +89,9 @@ func TestHostileKeysOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir := hostileIndex(t)
 	for _, as := range []string{"json", "removals"} {
-		onlyPrintable(t, as, mustRun(t, "clusters", "-equal", "-index", dir, "-output-format", as), 0)
+		onlyPrintable(t, as, mustRun(t, "clusters", "--index", dir, "--output-format", as), 0)
 	}
-	onlyPrintable(t, "pairs", mustRun(t, "pairs", "-equal", "-index", dir), 0)
+	onlyPrintable(t, "pairs", mustRun(t, "pairs", "--equal", "--index", dir), 0)
 	input := writeFile(t, "docs.jsonl", `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
 		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+`{"url":"\u001b[2J","text":""}`+"\n")
 	_, out, diagnostics := runHere("", "fingerprint", input)
@@ -119,14 +119,13 @@ func onlyPrintable(t *testing.T, what, out string, lines int) {
 func TestKeyBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ix")
 	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"), "0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")
-	mustRun(t, "import", "-index", dir, list)
+	mustRun(t, "import", "--index", dir, list)
 	const first, second = "\"key\":\"a\ufffd\",\"keyBytes\":\"Yek=\"", "\"key\":\"a\ufffd\",\"keyBytes\":\"Yeg=\""
 	for command, want := range map[string][]string{
-		"dedup -format fingerprints":   {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0,"id":1}`},
-		"add -index " + dir + ".added": {"{" + first, "{" + second},
-		"query -index " + dir:          {"{" + first + `,"fingerprint"`, `"matches":[{"id":1,` + first},
-		"query -scan " + list:          {"{" + first, `"matches":[{"id":1,` + first},
-		"clusters":                     {`"kept":{"id":1,` + first, second},
+		"dedup --format fingerprints": {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0,"id":1}`},
+		"query --index " + dir:        {"{" + first + `,"fingerprint"`, `"matches":[{"id":1,` + first},
+		"query --scan " + list:        {"{" + first, `"matches":[{"id":1,` + first},
+		"clusters --max-distance 3":   {`"kept":{"id":1,` + first, second},
 	} {
 		out := mustRun(t, append(strings.Fields(command), list)...)
 		for _, part := range want {
@@ -135,7 +134,7 @@ func TestKeyBytes(t *testing.T) {
 			}
 		}
 	}
-	out := mustRun(t, "compare", "-output-format", "json", "-in", list, "a\xe9", "a\xe8")
+	out := mustRun(t, "compare", "--output-format", "json", "--in", list, "a\xe9", "a\xe8")
 	if !strings.Contains(out, `"a":{`+first) || !strings.Contains(out, `"b":{`+second) {
 		t.Error(out)
 	}

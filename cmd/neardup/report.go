@@ -19,7 +19,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
 
-// report is the file that dedup -report writes; without a name there is none.
+// report is the file that dedup --report writes; without a name there is none.
 type report struct {
 	call   *call
 	name   string
@@ -45,19 +45,19 @@ func (r *report) open(records string) error {
 	}
 	info, err := os.Stat(r.name)
 	if err == nil && !info.Mode().IsRegular() {
-		return usagef("-report %s is no regular file", r.name)
+		return usagef("--report %s is no regular file", r.name)
 	}
 	if out := r.call.outFile(); out != nil && err == nil {
 		if its, err := out.Stat(); err == nil && os.SameFile(its, info) {
-			return usagef("-report %s is the standard output", r.name)
+			return usagef("--report %s is the standard output", r.name)
 		}
 	}
 	if records != "-" && sameFile(records, r.name) {
-		return usagef("-report %s is the file of -o", r.name)
+		return usagef("--report %s is the file of --output", r.name)
 	}
 	for _, name := range r.call.args {
 		if sameFile(name, r.name) {
-			return usagef("-report %s is an input", r.name)
+			return usagef("--report %s is an input", r.name)
 		}
 	}
 	r.begun = time.Now()
@@ -69,7 +69,7 @@ func (r *report) writeWhole(content *view.Report) error {
 	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(r.name), os.Getpid()))
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return fmt.Errorf("-report: %w", err)
+		return fmt.Errorf("--report: %w", err)
 	}
 	if content == nil {
 		return errors.Join(file.Close(), os.Remove(name))
@@ -79,7 +79,7 @@ func (r *report) writeWhole(content *view.Report) error {
 		err = os.Rename(name, r.name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("-report: %w", err), os.Remove(name))
+		return errors.Join(fmt.Errorf("--report: %w", err), os.Remove(name))
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
 	}
 	if err := r.pairs(ctx, page, a); err != nil {
-		return fmt.Errorf("-report: %w", err)
+		return fmt.Errorf("--report: %w", err)
 	}
 	return r.writeWhole(page)
 }

@@ -20,16 +20,36 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/spf13/cobra"
 )
 
-var serveCommand = command{
-	name:    "serve",
-	args:    "-index DIR [-listen 127.0.0.1:7490] [-token-file FILE] [-tls-cert FILE -tls-key FILE]",
-	summary: "share an index with crawlers in other processes, over HTTP",
-	more: `The calls are those of docs/api.md. Without -token-file it listens on loopback only. SIGTERM and
-SIGINT end it once the calls under way are answered; what was answered is stored.`,
-	interrupted: "what was answered is stored",
-	run:         runServe,
+func serveCommand(a *app) *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "serve --index DIR [flags]",
+		Short: "Share an index with crawlers in other processes, over HTTP",
+		Long: `Serve the HTTP API of docs/api.md. Without --token-file, the address must be a loopback address.
+SIGTERM and SIGINT end the server after it has answered the current requests. Answered documents are
+stored.`,
+		Example: `  neardup serve --index crawl.index
+  neardup serve --index crawl.index --listen :7490 --token-file token --tls-cert cert.pem --tls-key key.pem`,
+		Args: noArgs,
+	})
+	c.interrupted = "answered documents are stored"
+	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags()}
+	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
+	c.flags.StringVar(&s.tokenFile, "token-file", "", "`file` with the token of authorized callers in its first line")
+	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")
+	c.flags.StringVar(&s.key, "tls-key", "", "`file` with the key of --tls-cert")
+	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	c.flags.BoolVar(&s.accessLog, "access-log", false, "log each request as a line of JSON on standard error")
+	s.body = c.documentSizeFlag()
+	s.connections = c.intFlag("max-connections", "4096", 1, 1<<20, "largest `number` of open connections; more are refused")
+	s.grace = 25 * time.Second
+	c.durationFlag(&s.grace, "grace", "`duration` that current requests may take after SIGTERM")
+	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
+	c.listFlag(&s.archives, "archive", "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
+	c.check(s.check)
+	return c.runs(s.run)
 }
 
 // serving is what the flags of serve say.
@@ -39,50 +59,29 @@ type serving struct {
 	match   *matchFlags
 	opts    server.Options
 
-	listen, tokenFile, cert, key *string
-	accessLog                    *bool
+	listen, tokenFile, cert, key string
+	accessLog                    bool
 	connections                  *int
-	body, compaction             size
-	grace                        *time.Duration
+	body                         *int64
+	grace                        time.Duration
 	archives                     []string
 }
 
-func runServe(ctx context.Context, c *call) error {
-	s := &serving{call: c, indexes: c.requiredIndexFlags().makingFlags(defaultK), match: c.matchFlags()}
-	s.listen = c.flags.String("listen", "127.0.0.1:7490", "`address` to listen on")
-	s.tokenFile = c.flags.String("token-file", "", "`file` with the token that callers must know, in its first line")
-	s.cert = c.flags.String("tls-cert", "", "`file` with the certificate for TLS, and those that it rests on")
-	s.key = c.flags.String("tls-key", "", "`file` with the key of -tls-cert")
-	s.accessLog = c.flags.Bool("access-log", false, "write a line of JSON on standard error for each call")
-	s.body = c.documentSizeFlag()
-	s.compaction = c.sizeFlag("memory", 256<<20, 1<<20, "`size` of the memory for sorting in a compaction")
-	s.connections = c.intFlag("max-connections", 4096, 1, 1<<20, "open `connections` at once; more are refused")
-	s.grace = c.flags.Duration("grace", 25*time.Second, "`time` for the calls under way after SIGTERM")
-	c.flags.StringVar(&s.opts.Checkpoints, "checkpoints", "", "`folder` in which callers may make checkpoints")
-	c.listFlag(&s.archives, "archive", "`file` with documents, a web archive or JSON lines, for the words on the pages; may be given several times")
-	c.check(s.check)
-	if err := c.parseFlags(); err != nil {
-		return err
-	}
-	return s.run(ctx)
-}
+// compactionBytes is the memory for sorting in a compaction.
+const compactionBytes = 256 << 20
 
 // pendingBytes bounds the request bytes that are read and not answered yet, unless one document
 // needs more.
 const pendingBytes = 256 << 20
 
 func (s *serving) check() error {
-	s.opts.PageBytes, s.opts.Connections = int(s.body.bytes()), *s.connections
+	s.opts.PageBytes, s.opts.Connections = int(*s.body), *s.connections
 	s.opts.Bytes = max(pendingBytes, s.opts.LeastBytes())
 	switch {
-	case (*s.cert == "") != (*s.key == ""):
-		return usagef("-tls-cert and -tls-key go together")
-	case *s.grace < 0:
-		return usagef("-grace is %v, want 0 or more", *s.grace)
-	case !isAddress(*s.listen):
-		return usagef("-listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", *s.listen)
-	case *s.tokenFile == "" && !isLoopback(*s.listen):
-		return usagef("-listen %s can be reached from elsewhere: give -token-file, or an address such as 127.0.0.1:7490", *s.listen)
+	case !isAddress(s.listen):
+		return usagef("--listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", s.listen)
+	case s.tokenFile == "" && !isLoopback(s.listen):
+		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an address such as 127.0.0.1:7490", s.listen)
 	}
 	return nil
 }
@@ -107,20 +106,20 @@ func readToken(file string) (string, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("-token-file: %w", err)
+		return "", fmt.Errorf("--token-file: %w", err)
 	}
 	token, _, _ := strings.Cut(string(text), "\n")
 	if token = strings.TrimSpace(token); len(token) < 16 {
-		return "", fmt.Errorf("-token-file %s: the token has %d characters, want 16 or more (such as of \"openssl rand -hex 32\")", file, len(token))
+		return "", fmt.Errorf("--token-file %s: the token has %d characters, want 16 or more (such as of \"openssl rand -hex 32\")", file, len(token))
 	}
 	return token, nil
 }
 
 func (s *serving) run(ctx context.Context) (err error) {
-	if s.opts.Token, err = readToken(*s.tokenFile); err != nil {
+	if s.opts.Token, err = readToken(s.tokenFile); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", *s.listen)
+	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return err
 	}
@@ -129,16 +128,12 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return err
 	}
 	if most := server.MostConnections(); s.opts.Connections > most {
-		s.call.logf("-max-connections is reduced to %d, because this process may open few files; raise the limit (ulimit -n) for more", most)
+		s.call.logf("--max-connections is reduced to %d, because this process may open few files; raise the limit (ulimit -n) for more", most)
 		s.opts.Connections = most
 	}
-	o, err := s.indexes.options("", false)
-	if err != nil {
-		return err
-	}
+	o := s.indexes.options("", false)
 	o.MaxBody = s.opts.PageBytes
 	s.match.set(&o.Index)
-	o.Compaction.MemoryBytes = s.compaction.bytes()
 	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	ended := make(chan error, 1)
@@ -169,14 +164,14 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if absent {
 		log.Info("created index", "index", s.indexes.dir)
 	}
-	s.opts.CompactionBytes = s.compaction.bytes()
+	s.opts.CompactionBytes = compactionBytes
 	limits := match.For(x.Stats().Analyzer, 0).With(s.match.shingle, s.match.ratio)
 	s.opts.Rule = func() match.Rule {
 		rule := limits
 		rule.MaxDistance = x.Plan().MaxDistance // it may change
 		return rule
 	}
-	if *s.accessLog {
+	if s.accessLog {
 		s.opts.AccessLog = log
 	}
 	s.opts.Failed = func(err error) {
@@ -197,14 +192,14 @@ func (s *serving) run(ctx context.Context) (err error) {
 	ballast := make([]byte, 32<<20)
 	defer runtime.KeepAlive(ballast)
 	go func() { end(serve.Serve(listener)) }()
-	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", *s.cert != "", "token", s.opts.Token != "")
+	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		log.Info("stopping", "why", err.Error())
 	case err = <-ended:
 	}
-	grace, cancel := context.WithTimeout(context.Background(), *s.grace)
+	grace, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()
 	if cut := serve.Shutdown(grace); cut != nil {
 		log.Warn("calls were cut off", "error", cut.Error())
@@ -227,9 +222,9 @@ func logFailure(log *slog.Logger, what string, err error) {
 func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() view.Counts) (*view.Pages, *archive.Archive, error) {
 	o := view.Options{Rule: s.opts.Rule, Counts: counts}
 	if len(s.archives) > 0 && x.Signer() == nil {
-		return nil, nil, usagef("-archive is of use with an index of pages only")
+		return nil, nil, usagef("--archive is of use with an index of pages only")
 	}
-	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: s.body.bytes()}, x.Signer())
+	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: *s.body}, x.Signer())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,7 +232,7 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 		o.Texts = texts
 	}
 	if left := texts.Left(); left > 0 {
-		s.call.logf("-archive: of %d documents the words are not shown: %d are the most", left, archive.MaxDocuments)
+		s.call.logf("--archive: of %d documents the words are not shown: %d are the most", left, archive.MaxDocuments)
 	}
 	return view.New(x, o), texts, nil
 }
@@ -256,15 +251,15 @@ func samplePages(ctx context.Context, pages *view.Pages) {
 }
 
 func (s *serving) tls() (*tls.Config, error) {
-	if *s.cert == "" {
+	if s.cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(*s.cert, *s.key)
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	if err != nil {
-		return nil, fmt.Errorf("-tls-cert: %w", err)
+		return nil, fmt.Errorf("--tls-cert: %w", err)
 	}
 	if now := time.Now(); now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter) {
-		s.call.logf("-tls-cert %s: clients will refuse it: it holds from %v to %v", *s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
+		s.call.logf("--tls-cert %s: clients will refuse it: it holds from %v to %v", s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

@@ -40,7 +40,7 @@ type served struct {
 // startServe starts one.
 func startServe(t *testing.T, listen string, args ...string) *served {
 	t.Helper()
-	return started(t, listen, process(append([]string{"serve", "-listen", listen}, args...)...))
+	return started(t, listen, process(append([]string{"serve", "--listen", listen}, args...)...))
 }
 
 // started starts a command that serves, and waits until it answers: over TLS, that HTTP is not enough.
@@ -145,7 +145,7 @@ func TestServeRace(t *testing.T) {
 		numbers[n%clients] = append(numbers[n%clients], n)
 	}
 	ix, listen := filepath.Join(t.TempDir(), "ix"), freeAddress(t)
-	server := startServe(t, listen, "-index", ix)
+	server := startServe(t, listen, "--index", ix)
 	told := make(chan raced, 1000)
 	var wg sync.WaitGroup
 	for _, own := range numbers {
@@ -158,12 +158,12 @@ func TestServeRace(t *testing.T) {
 		switch len(all) {
 		case documents / 3:
 			server.end(syscall.SIGKILL)
-			server = startServe(t, listen, "-index", ix)
+			server = startServe(t, listen, "--index", ix)
 		case documents * 2 / 3:
 			if code := server.end(syscall.SIGTERM); code != exitDone {
 				t.Errorf("SIGTERM: exit code %d, %s", code, server.said)
 			}
-			server = startServe(t, listen, "-index", ix)
+			server = startServe(t, listen, "--index", ix)
 		}
 	}
 	if len(all) != documents {
@@ -200,7 +200,7 @@ func TestServeRace(t *testing.T) {
 
 // A call that is under way when SIGTERM comes is answered, and those that come later are told to come again.
 func TestServeEndsInOrder(t *testing.T) {
-	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"))
+	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"))
 	in, sent := io.Pipe()
 	response := make(chan *http.Response, 1)
 	go func() {
@@ -234,7 +234,7 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 		t.Skip("there is no ulimit")
 	}
 	listen, dir := freeAddress(t), filepath.Join(t.TempDir(), "ix")
-	cmd := process("serve", "-listen", listen, "-index", dir)
+	cmd := process("serve", "--listen", listen, "--index", dir)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	server := started(t, listen, cmd)
 	c, err := client.Open(server.address, &client.Options{RetryFor: -1})
@@ -277,7 +277,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 		t.Skip("there is no ulimit")
 	}
 	listen := freeAddress(t)
-	cmd := process("serve", "-listen", listen, "-index", filepath.Join(t.TempDir(), "ix"))
+	cmd := process("serve", "--listen", listen, "--index", filepath.Join(t.TempDir(), "ix"))
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	s := started(t, listen, cmd)
 	var waiting []net.Conn // as many as can
@@ -298,7 +298,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 	if r.StatusCode != http.StatusServiceUnavailable {
 		t.Error(r.Status)
 	}
-	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "-max-connections is reduced to 11") {
+	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "--max-connections is reduced to 11") {
 		t.Error(s.said)
 	}
 }
@@ -310,17 +310,17 @@ func TestServeUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"serve"}, exitUsage, "-index is missing"},
-		{[]string{"serve", "-index", "IX", "-listen", "0.0.0.0:7490"}, exitUsage, "give -token-file"},
-		{[]string{"serve", "-index", "IX", "-listen", ":7490"}, exitUsage, "give -token-file"},
-		{[]string{"serve", "-index", "IX", "-listen", "example.com:1"}, exitUsage, "give -token-file"},
-		{[]string{"serve", "-index", "IX", "-listen", "127.0.0.1"}, exitUsage, "want a host and a port"},
-		{[]string{"serve", "-index", "IX", "-listen", "::1:7490"}, exitUsage, "[::1]:7490"},
-		{[]string{"serve", "-index", "IX", "-max-connections", "0"}, exitUsage, "-max-connections is 0"},
-		{[]string{"serve", "-index", "IX", "-grace", "-1s"}, exitUsage, "-grace is -1s"},
-		{[]string{"serve", "-index", "IX", "-tls-cert", "c"}, exitUsage, "go together"},
-		{[]string{"serve", "-index", "IX", "-token-file", short}, exitFailed, "want 16 or more"},
-		{[]string{"serve", "-index", "IX", "-listen", "127.0.0.1:0", "-tls-cert", short, "-tls-key", short}, exitFailed, "-tls-cert"},
+		{[]string{"serve"}, exitUsage, "--index is missing"},
+		{[]string{"serve", "--index", "IX", "--listen", "0.0.0.0:7490"}, exitUsage, "set --token-file"},
+		{[]string{"serve", "--index", "IX", "--listen", ":7490"}, exitUsage, "set --token-file"},
+		{[]string{"serve", "--index", "IX", "--listen", "example.com:1"}, exitUsage, "set --token-file"},
+		{[]string{"serve", "--index", "IX", "--listen", "127.0.0.1"}, exitUsage, "want a host and a port"},
+		{[]string{"serve", "--index", "IX", "--listen", "::1:7490"}, exitUsage, "[::1]:7490"},
+		{[]string{"serve", "--index", "IX", "--max-connections", "0"}, exitUsage, "want a number from 1"},
+		{[]string{"serve", "--index", "IX", "--grace", "-1s"}, exitUsage, "want a duration"},
+		{[]string{"serve", "--index", "IX", "--tls-cert", "c"}, exitUsage, "[tls-cert tls-key]"},
+		{[]string{"serve", "--index", "IX", "--token-file", short}, exitFailed, "want 16 or more"},
+		{[]string{"serve", "--index", "IX", "--listen", "127.0.0.1:0", "--tls-cert", short, "--tls-key", short}, exitFailed, "--tls-cert"},
 	} {
 		dir := filepath.Join(t.TempDir(), "ix")
 		for i := range c.args {
@@ -335,7 +335,7 @@ func TestServeUsage(t *testing.T) {
 
 // The access log has one line per call. The server has no profiles of Go.
 func TestServeLog(t *testing.T) {
-	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-access-log")
+	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--access-log")
 	for address, status := range map[string]int{
 		server.address + "/debug/pprof/": 404, server.address + "/v1/documents?key=none": 404,
 	} {
@@ -464,7 +464,7 @@ func TestServeScrapy(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
 		writeFile(t, filepath.Join(dir, name), text)
 	}
-	server := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-token-file", token)
+	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--token-file", token)
 	crawl := exec.Command(python, filepath.Join(dir, "crawl.py"), server.address, "0123456789abcdef")
 	crawl.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
 	out, err := crawl.CombinedOutput()
@@ -486,7 +486,7 @@ func TestServePython(t *testing.T) {
 	}
 	file, token := writeFile(t, "pages.jsonl", pages.String()), writeFile(t, "token", "0123456789abcdef\n")
 	listen, ix := freeAddress(t), filepath.Join(t.TempDir(), "ix")
-	startServe(t, listen, "-index", ix, "-k", "0", "-token-file", token)
+	startServe(t, listen, "--index", ix, "--max-distance", "0", "--token-file", token)
 	out, err := exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
 	if err != nil || string(out) != want {
 		t.Errorf("%v, %d lines: %.300s", err, bytes.Count(out, []byte("\n")), out)

@@ -335,7 +335,7 @@ func TestServeSoak(t *testing.T) {
 	case testenv.Race || testing.Short() || os.Getenv("NEARDUP_CI") == "":
 		s.documents, s.keys = 4_000, 1_200
 	}
-	s.server = startServe(t, freeAddress(t), "-index", dir+"/ix", "-checkpoints", dir, "-cache", "64MiB", "-memory", "64MiB")
+	s.server = startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir, "--cache", "64MiB")
 	var err error
 	if s.client, err = client.Open(s.server.address, nil); err != nil {
 		t.Fatal(err)
@@ -378,5 +378,5 @@ func TestServeSoak(t *testing.T) {
 	if code := s.server.end(syscall.SIGTERM); code != exitDone {
 		t.Errorf("exit code %d: %s", code, s.server.said)
 	}
-	mustRun(t, "verify", "-index", dir+"/ix")
+	mustRun(t, "verify", "--index", dir+"/ix")
 }

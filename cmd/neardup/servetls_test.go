@@ -28,7 +28,7 @@ func startTLS(t *testing.T) (s *served, address string, known *tls.Config) {
 	must(t, err)
 	cert := writeFile(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]})))
 	key := writeFile(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
-	s = startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"), "-tls-cert", cert, "-tls-key", key)
+	s = startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--tls-cert", cert, "--tls-key", key)
 	return s, strings.Replace(s.address, "http:", "https:", 1), &tls.Config{RootCAs: made.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 }
 
@@ -54,7 +54,7 @@ func TestServeTLS(t *testing.T) {
 		t.Error(v, err)
 	}
 
-	plain := startServe(t, freeAddress(t), "-index", filepath.Join(t.TempDir(), "ix"))
+	plain := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"))
 	named, old, late := known.Clone(), known.Clone(), known.Clone()
 	named.ServerName, old.MinVersion, old.MaxVersion = "example.net", tls.VersionTLS10, tls.VersionTLS11
 	late.Time = func() time.Time { return time.Now().AddDate(100, 0, 0) }

@@ -33,7 +33,7 @@ func TestDocumentsTwice(t *testing.T) {
 
 func dedupTwice(t *testing.T, folders ...string) {
 	dir := filepath.Join(t.TempDir(), "ix")
-	args := append([]string{"dedup", "-index", dir}, folders...)
+	args := append([]string{"dedup", "--index", dir}, folders...)
 	first := verdictsOf(t, args)
 	stored := exported(t, dir)
 	second := verdictsOf(t, args)

@@ -30,18 +30,18 @@ func TestOneAnalyzer(t *testing.T) {
 			t.Fatalf("%v, %v", v.Status, err)
 		}
 		must(t, x.Close())
-		for _, args := range [][]string{{"dedup", "-index", made}, {"dedup", "-against", made}, {"dedup", "-index", made, "-text", what}} {
+		for _, args := range [][]string{{"dedup", "--index", made}, {"dedup", "--against", made}, {"dedup", "--index", made, "--text", what}} {
 			verdicts := verdictsOf(t, append(args, file))
 			if len(verdicts) != 1 || verdicts[0].Verdict != "duplicate" || verdicts[0].Of.Key != "a" || verdicts[0].Of.Distance != 0 {
 				t.Errorf("%q: %+v", args, verdicts)
 			}
 		}
-		if code, out, errs := runHere("", "query", "-index", made, file); code != exitDone || !strings.Contains(out, `"key":"a"`) {
+		if code, out, errs := runHere("", "query", "--index", made, file); code != exitDone || !strings.Contains(out, `"key":"a"`) {
 			t.Errorf("query: %d, %s%s", code, out, errs)
 		}
 
 		made = filepath.Join(dir, what, "made by the command")
-		verdictsOf(t, []string{"dedup", "-index", made, "-text", what, file})
+		verdictsOf(t, []string{"dedup", "--index", made, "--text", what, file})
 		if x, err = neardup.Open(made, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -54,19 +54,19 @@ func TestOneAnalyzer(t *testing.T) {
 		}
 		must(t, x.Close())
 	}
-	if code, _, errs := runHere("", "dedup", "-index", filepath.Join(dir, "main", "made by a program"), "-text", "visible", file); code != exitFailed || !strings.Contains(errs, "analyzer") {
+	if code, _, errs := runHere("", "dedup", "--index", filepath.Join(dir, "main", "made by a program"), "--text", "visible", file); code != exitFailed || !strings.Contains(errs, "analyzer") {
 		t.Errorf("main texts compared with visible ones: %d, %s", code, errs)
 	}
 
 	// Bare fingerprints have no analyzer: lists of them are compared, texts are not.
 	bare := filepath.Join(dir, "bare")
-	if code, _, errs := runHere("", "import", "-index", bare, list); code != exitDone {
+	if code, _, errs := runHere("", "import", "--index", bare, list); code != exitDone {
 		t.Fatal(errs)
 	}
-	if code, out, errs := runHere("", "query", "-index", bare, list); code != exitDone || !strings.Contains(out, `"id":1,"key":"q"`) {
+	if code, out, errs := runHere("", "query", "--index", bare, list); code != exitDone || !strings.Contains(out, `"id":1,"key":"q"`) {
 		t.Errorf("query: %d, %s%s", code, out, errs)
 	}
-	for _, args := range [][]string{{"query", "-index", bare, file}, {"dedup", "-index", bare, file}, {"dedup", "-against", bare, file}} {
+	for _, args := range [][]string{{"query", "--index", bare, file}, {"dedup", "--index", bare, file}, {"dedup", "--against", bare, file}} {
 		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "analyzer") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errs)
 		}
@@ -88,21 +88,21 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 		args []string
 		want string // of what is printed
 	}{
-		{[]string{"query", "-index", made, list}, `"key":"a"`},
-		{[]string{"export", "-index", made, "-format", "fingerprints"}, "00000000000000ff\ta"},
-		{[]string{"stats", "-index", made}, "visible/2 text/3"},
-		{[]string{"compact", "-index", made}, ""},
-		{[]string{"verify", "-index", made}, ""},
-		{[]string{"repair", "-index", made, filepath.Join(dir, "repaired")}, ""},
-		{[]string{"stats", "-index", filepath.Join(dir, "repaired")}, "visible/2 text/3"},
+		{[]string{"query", "--index", made, list}, `"key":"a"`},
+		{[]string{"export", "--index", made, "--output-format", "fingerprints"}, "00000000000000ff\ta"},
+		{[]string{"stats", "--index", made}, "visible/2 text/3"},
+		{[]string{"compact", "--index", made}, ""},
+		{[]string{"verify", "--index", made}, ""},
+		{[]string{"repair", "--index", made, filepath.Join(dir, "repaired")}, ""},
+		{[]string{"stats", "--index", filepath.Join(dir, "repaired")}, "visible/2 text/3"},
 	} {
 		if code, out, errs := runHere("", test.args...); code != exitDone || !strings.Contains(out, test.want) {
 			t.Errorf("%q: %d, %s%s", test.args, code, out, errs)
 		}
 	}
 	for _, args := range [][]string{
-		{"dedup", "-index", made, file}, {"dedup", "-against", made, file}, {"add", "-index", made, file}, {"query", "-index", made, file},
-		{"dedup", "-index", made, "-text", "visible", file},
+		{"dedup", "--index", made, file}, {"dedup", "--against", made, file}, {"query", "--index", made, file},
+		{"dedup", "--index", made, "--text", "visible", file},
 	} {
 		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "a new index from the documents") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errs)

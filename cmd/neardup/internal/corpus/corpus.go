@@ -70,20 +70,6 @@ type Original struct {
 	Body       []byte // the block of such a record; of JSON lines a line, with what ends it
 }
 
-// Field is the value of a field of the header, "" where it has none.
-func (o *Original) Field(name string) string {
-	return append(headerFields(o.Header, name)[name], "")[0]
-}
-
-// HTTPHeader is the header of the HTTP response in a record of a web archive, with the empty line behind it; nil where
-// it holds none.
-func (o *Original) HTTPHeader() (header []byte) {
-	if isHTTP(parseRecordHeader(o.Header), o.Body) {
-		_, header, _ = cutResponse(o.Body)
-	}
-	return header
-}
-
 func (o *Original) bytes() int {
 	if o == nil {
 		return 0
@@ -167,10 +153,9 @@ type Options struct {
 // as a whole is not one: "response.body". An empty name stands for the usual names,
 // which usualFields lists.
 type Fields struct {
-	Key         string // a string or a number
-	Content     string // a string
-	Scope       string // a string or a number
-	Fingerprint string // read where there is no content, and before it where it is named here and in lists
+	Key     string // a string or a number
+	Content string // a string
+	Scope   string // a string or a number
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -208,10 +208,10 @@ func (f *foreignFormat) skip() *Skip {
 // bytes, its extension or its first lines. Without this list, a text file of such a format would be
 // one document.
 var foreign = []foreignFormat{
-	{"Parquet", `make JSON lines of it: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; neardup-parquet FILE | neardup dedup -format jsonl -`, "PAR1", nil, nil},
+	{"Parquet", `make JSON lines of it: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; neardup-parquet FILE | neardup dedup --format jsonl -`, "PAR1", nil, nil},
 	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
-	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup -format jsonl -`, "Obj\x01", nil, nil},
-	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup -format json -`, "SQLite format 3\x00", nil, nil},
+	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup --format jsonl -`, "Obj\x01", nil, nil},
+	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup --format json -`, "SQLite format 3\x00", nil, nil},
 	{"lz4", "decompress it: lz4 -dc FILE | neardup dedup -", "\x04\x22\x4d\x18", nil, nil},
 	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
 	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},
@@ -219,11 +219,11 @@ var foreign = []foreignFormat{
 	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, nil},
 	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, nil},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
-	{"a list with lines that are no fingerprints", "-format fingerprints reads it and skips these lines" + orOneText, "", nil, func(lines []string) bool { return fingerprintLines(lines) > max(1, len(lines)/2) }},
-	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup -format jsonl -content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, nil},
+	{"a list with lines that are no fingerprints", "--format fingerprints reads it and skips these lines" + orOneText, "", nil, func(lines []string) bool { return fingerprintLines(lines) > max(1, len(lines)/2) }},
+	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, nil},
 }
 
-const orOneText = "; if it is one text all the same, -format text"
+const orOneText = "; if it is one text all the same, --format text"
 
 func all(lines []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })

@@ -87,7 +87,7 @@ type wanted struct {
 
 func newFieldNames(named *Fields) *fieldNames {
 	f := &fieldNames{names: usualFields, wanted: make(map[string][]wanted), objects: make(map[string]bool)}
-	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope, contentField: named.Content, fingerprintField: named.Fingerprint} {
+	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope, contentField: named.Content} {
 		if name != "" {
 			f.names[field] = []string{name}
 		}
@@ -108,9 +108,9 @@ func newFieldNames(named *Fields) *fieldNames {
 // missing says which fields a record might have had.
 func (f *fieldNames) missing(list bool) string {
 	if list {
-		return fmt.Sprintf("there is no field %s; -fingerprint-field names another one", strings.Join(f.names[fingerprintField], ", "))
+		return fmt.Sprintf("there is no field %s", strings.Join(f.names[fingerprintField], ", "))
 	}
-	return fmt.Sprintf("there is no string field %s; -content-field names another one", strings.Join(f.names[contentField], ", "))
+	return fmt.Sprintf("there is no string field %s; --content-field names another one", strings.Join(f.names[contentField], ", "))
 }
 
 // values are the fields that were found of a record.

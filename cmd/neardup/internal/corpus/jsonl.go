@@ -221,12 +221,11 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 		rec.Skip = statusSkip(status)
 		return
 	}
-	if content.value == nil && !list && opts.Fields.Fingerprint == "" && v.isOutput() {
+	if content.value == nil && !list && v.isOutput() {
 		rec.Skip = &Skip{Reason: "output of neardup", Detail: "a line about a document"}
 		return
 	}
-	foreign := ready.name == bodySimhash && opts.Fields.Fingerprint == ""
-	if ready.value != nil && (list || !foreign && (content.value == nil || opts.Fields.Fingerprint != "")) {
+	if ready.value != nil && (list || ready.name != bodySimhash && content.value == nil) {
 		rec.Fingerprint, err = ready.fingerprint()
 		if err != nil {
 			skip(BadFingerprint, err.Error(), err)

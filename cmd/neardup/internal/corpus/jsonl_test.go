@@ -96,11 +96,6 @@ func TestJSONFields(t *testing.T) {
 	if records[0].Scope != "s" || records[0].ContentType != "text/html; charset=utf-8" {
 		t.Errorf("scope %q, type %q", records[0].Scope, records[0].ContentType)
 	}
-	records = readString(t, Options{Fields: Fields{Fingerprint: "simhash"}}, line)
-	check(t, records, "u 00000000000000ff")
-	if records[0].Scope != "t" {
-		t.Errorf("scope %q", records[0].Scope)
-	}
 	check(t, readString(t, Options{Fields: Fields{Key: "a.b.c", Content: "a.d"}}, `{"a":{"b":{"c":"k","d":"x"},"d":"y","e":{"d":"z"}}}`), "k text y")
 	check(t, readString(t, Options{Fields: Fields{Content: "a"}}, `{"url":"u","a":{"b":"x"},"a.b":"y"}`), "u lost no content")
 	check(t, readString(t, Options{Fields: Fields{Content: "none"}}, `{"url":"u","html":"h"}`), "u lost no content")

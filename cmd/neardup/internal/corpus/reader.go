@@ -166,11 +166,10 @@ func (r *Reader) MissingFields() (missing []string) {
 		field      field
 		flag, name string
 	}{
-		{keyField, "-key-field", named.Key}, {contentField, "-content-field", named.Content},
-		{scopeField, "-scope-field", named.Scope}, {fingerprintField, "-fingerprint-field", named.Fingerprint},
+		{keyField, "--key-field ", named.Key}, {contentField, "--content-field ", named.Content}, {scopeField, "--scope field:", named.Scope},
 	} {
 		if f.name != "" && !r.opts.names.found[f.field].Load() {
-			missing = append(missing, f.flag+" "+f.name)
+			missing = append(missing, f.flag+f.name)
 		}
 	}
 	return missing

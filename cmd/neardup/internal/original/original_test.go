@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -116,55 +115,6 @@ func gunzipped(t *testing.T, s string) (content string, members int) {
 		content += string(part)
 	}
 	return content, members
-}
-
-func TestRevisit(t *testing.T) {
-	records := readAll(t, small)
-	revisit := func(of string) string {
-		var out bytes.Buffer
-		w := NewWriter(bufio.NewWriter(&out))
-		w.WriteRevisit(records[0].Original, of)
-		must(t, w.Flush())
-		return out.String()
-	}
-	const of = "WARC-Refers-To-Target-URI: http://a.example/first\r\n"
-	got := revisit("http://a.example/first")
-	if want := []string{"WARC-Type: revisit\r\n", "WARC-Profile: " + RevisitProfile + "\r\n", "WARC-Target-URI: http://a.example/\r\n", of,
-		fmt.Sprint("Content-Length: ", len(message)), "\r\n\r\n" + message + "\r\n\r\n"}; slices.ContainsFunc(want, func(s string) bool { return !strings.Contains(got, s) }) {
-		t.Errorf("%s\nis without one of %q", got, want)
-	}
-	for _, key := range []string{"archive.warc#3", "http://a.example/\r\nX: y", "<http://a.example/first>", "http://a.example/a b", ""} {
-		if got := revisit(key); got != strings.Replace(revisit("http://a.example/first"), of, "", 1) {
-			t.Errorf("%q: %s", key, got)
-		}
-	}
-	again := readAll(t, got)
-	if len(again) != 1 || again[0].Skip == nil || again[0].Skip.Reason != "revisit" {
-		t.Errorf("%+v", again)
-	}
-}
-
-// The block of a revisit record is the header of the response that the page came with, whatever its lines end with.
-func TestHeaderOfARevisit(t *testing.T) {
-	const header, page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", "<p>one\r\n\r\ntwo\n\nthree"
-	mixed := "HTTP/1.1 200 OK\nContent-Type: text/html\n\r\n"
-	for _, test := range []struct{ contentType, block, want string }{
-		{"Content-Type: application/http; msgtype=response\r\n", header + page, header},
-		{"", header + page, header},
-		{"Content-Type: application/http\r\n", "HTTP/1.1 100 Continue\r\n\r\n" + header + page, header},
-		{"Content-Type: application/http\r\n", mixed + page, mixed},
-		{"Content-Type: text/html\r\n", page, ""},
-	} {
-		in := fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/\r\n%sContent-Length: %d\r\n\r\n%s\r\n\r\n", test.contentType, len(test.block), test.block)
-		var out bytes.Buffer
-		w := NewWriter(bufio.NewWriter(&out))
-		w.WriteRevisit(readAll(t, in)[0].Original, "")
-		w.Flush()
-		record, block, _ := strings.Cut(out.String(), "\r\n\r\n")
-		if block != test.want+"\r\n\r\n" || strings.Contains(record, "application/http") != (test.want != "") {
-			t.Errorf("%q %q: %s\n%q", test.contentType, test.block, record, block)
-		}
-	}
 }
 
 // Formats of which records cannot be passed through end the reading, also within archives of files.

@@ -109,7 +109,7 @@ type Checkpointed struct {
 // checkpoint answers POST /v1/checkpoint?name=. The checkpoint is a directory of that name in the directory of all checkpoints.
 func (s *Server) checkpoint(a *answer, r *http.Request) error {
 	if s.opts.Checkpoints == "" {
-		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without -checkpoints DIR, the folder to make them in"}
+		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without --checkpoints DIR, the folder to make them in"}
 	}
 	name, err := required(r, "name")
 	if err != nil {

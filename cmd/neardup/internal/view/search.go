@@ -170,7 +170,7 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	}
 	switch {
 	case p.opts.Texts == nil:
-		c.Words = "The words are not known: the server was started without -archive."
+		c.Words = "The words are not known: the server was started without --archive."
 	case sides[0].Words == nil || sides[1].Words == nil:
 		c.Words = "The words are not known: the archives do not have the text of both documents as it was when they were stored."
 	}

@@ -49,7 +49,7 @@ func TestPairsAreThoseOfNeardup(t *testing.T) {
 	}
 	got, err := os.ReadFile(output)
 	testenv.Must(t, err)
-	one := exec.Command("go", "run", "./cmd/neardup", "pairs", "-k", "4", list)
+	one := exec.Command("go", "run", "./cmd/neardup", "pairs", "--max-distance", "4", list)
 	one.Dir = "../../../.."
 	one.Stderr = os.Stderr
 	want, err := one.Output()
