@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -58,6 +59,18 @@ func (b *Batch) SetKey(hash, id uint64) { b.set(keyKey(hash, id), nil) }
 
 // DeleteKey deletes an entry of a key hash and a document ID.
 func (b *Batch) DeleteKey(hash, id uint64) { b.keep(b.batch.Delete(keyKey(hash, id), nil)) }
+
+// AddDuplicates adds to the count of the duplicates of a document.
+func (b *Batch) AddDuplicates(id uint64, c duplicates.Count) {
+	b.buffer = c.Append(b.buffer[:0])
+	b.keep(b.batch.Merge(countKey(id), b.buffer, nil))
+}
+
+// DeleteDuplicates deletes the count of the duplicates of a document.
+func (b *Batch) DeleteDuplicates(id uint64) { b.keep(b.batch.Delete(countKey(id), nil)) }
+
+// SetCrowded writes the IDs of the crowded documents.
+func (b *Batch) SetCrowded(ids []uint64) { b.set(metaKey("crowded"), appendUint64s(nil, ids...)) }
 
 // SetCounters writes the counters.
 func (b *Batch) SetCounters(c Counters) {

@@ -16,6 +16,7 @@ const (
 	metaKeyspace     = 'm'
 	documentKeyspace = 'd'
 	keyKeyspace      = 'k'
+	countKeyspace    = 'n'
 
 	// These five are adjacent. A compaction replaces the packed tables, and the live entries on one
 	// side of them, as one span of keys, while commits write to the other side.
@@ -28,7 +29,7 @@ const (
 )
 
 var keyspaceNames = map[byte]string{
-	metaKeyspace: "meta", documentKeyspace: "document", keyKeyspace: "key", evenKeyspace: "live",
+	metaKeyspace: "meta", documentKeyspace: "document", keyKeyspace: "key", countKeyspace: "duplicates", evenKeyspace: "live",
 	packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "live",
 }
 
@@ -57,6 +58,11 @@ func metaKey(name string) []byte {
 
 func documentKey(id uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{documentKeyspace}, id)
+}
+
+// countKey returns the key of the count of the duplicates of a document.
+func countKey(id uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{countKeyspace}, id)
 }
 
 // keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the same

@@ -15,7 +15,7 @@ const Format = 1
 const magic = "neardup\n"
 
 // metaNames are the names of the meta entries, in the order in which they are written and read.
-var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed", "epochs"}
+var metaNames = [...]string{"format", "plan", "analyzer", "counters", "packed", "epochs", "crowded"}
 
 // Header describes how an index was created.
 type Header struct {
@@ -91,6 +91,17 @@ func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTable
 	return generation, nextID, tables, nil
 }
 
+// decodeIDs reads a list of document IDs.
+func decodeIDs(value []byte) (ids []uint64, err error) {
+	if len(value)%8 != 0 {
+		return nil, fmt.Errorf("%w: a list of IDs of %d bytes", fault.ErrCorrupt, len(value))
+	}
+	for ; len(value) > 0; value = value[8:] {
+		ids = append(ids, binary.BigEndian.Uint64(value))
+	}
+	return ids, nil
+}
+
 func encodeFormat() []byte {
 	return binary.BigEndian.AppendUint32([]byte(magic), Format)
 }
@@ -140,6 +151,7 @@ type Meta struct {
 	Generation uint64            // of the packed tables; 0: none, or not known
 	NextID     uint64            // all packed documents have IDs below it
 	Packed     []PackedTableInfo // by table
+	Crowded    []uint64          // IDs of the documents that most different texts of their own site are duplicates of
 
 	epochs epochs
 }
@@ -174,6 +186,8 @@ func (m *Meta) set(name string, value []byte) (err error) {
 		m.Generation, m.NextID, m.Packed, err = decodePacked(value)
 	case "epochs":
 		m.epochs, err = decodeEpochs(value)
+	case "crowded":
+		m.Crowded, err = decodeIDs(value)
 	}
 	return err
 }
@@ -194,7 +208,7 @@ func (v *View) Meta() (m Meta, err error) {
 			err = m.set(name, value)
 		case name == "format":
 			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", ErrNotIndex)
-		case name != "packed" && name != "epochs":
+		case name != "packed" && name != "epochs" && name != "crowded":
 			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}
 		if err != nil {

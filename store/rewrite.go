@@ -39,6 +39,7 @@ type Rewrite struct {
 	plan    string // as Prepare was given it
 	nextID  uint64 // as Prepare was given it
 	records sstWriter
+	counts  sstWriter
 	keys    sstWriter
 	filters sstWriter
 }
@@ -50,7 +51,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 		return nil, err
 	}
 	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
-	r.records, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newPackedWriter()
+	r.records, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
@@ -84,8 +85,10 @@ func (r *Rewrite) AddRecord(id uint64, record Record) error {
 	return r.records.set(documentKey(id), r.records.value)
 }
 
-// DeleteRecord deletes the record of a document. See AddRecord.
-func (r *Rewrite) DeleteRecord(id uint64) error { return r.records.delete(documentKey(id)) }
+// DeleteRecord deletes the record and the count of duplicates of a document. See AddRecord.
+func (r *Rewrite) DeleteRecord(id uint64) error {
+	return errors.Join(r.records.delete(documentKey(id)), r.counts.delete(countKey(id)))
+}
 
 // AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in ascending order
 // of hash and ID.
@@ -171,7 +174,7 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 // documents have IDs below nextID. If counters is nil, then the counters stay as they are.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
-	err := errors.Join(r.records.close(), r.keys.close(), r.filters.close())
+	err := errors.Join(r.records.close(), r.counts.close(), r.keys.close(), r.filters.close())
 	if err == nil {
 		err = r.addMeta(counters)
 	}
@@ -236,7 +239,7 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 
 // Close removes the directory of the Rewrite, with all files that were not installed.
 func (r *Rewrite) Close() error {
-	return errors.Join(r.records.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+	return errors.Join(r.records.close(), r.counts.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries, and moves every

@@ -149,6 +149,7 @@ func (v *View) knownSpans(tables int) (spans [][2][]byte) {
 	for _, name := range slices.Sorted(slices.Values(metaNames[:])) {
 		spans = append(spans, [2][]byte{metaKey(name), append(metaKey(name), 0)})
 	}
+	spans = append(spans, [2][]byte{{countKeyspace}, keyspaceEnd(countKeyspace)})
 	for keyspace := byte(evenKeyspace); keyspace < afterTables; keyspace++ {
 		live := keyspace == evenKeyspace || keyspace == oddKeyspace
 		if live && !bytes.Contains(v.live, []byte{keyspace}) || !live && len(v.packed) == 0 {

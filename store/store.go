@@ -23,6 +23,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
 )
@@ -218,6 +219,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Logger:             pebbleLogger{opts.Logger},
+		Merger:             duplicates.Merger,
 		MemTableSize:       memTableBytes(pebbleCacheBytes(opts.CacheBytes)),
 
 		L0CompactionThreshold: l0Runs,

@@ -9,6 +9,7 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -188,6 +189,22 @@ func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
 	})
 }
 
+// DuplicatesOf is the ID of a document and the count of its duplicates.
+type DuplicatesOf struct {
+	ID    uint64
+	Count duplicates.Count
+}
+
+// AllDuplicates yields the counts of all documents that have duplicates, by ID.
+func (v *View) AllDuplicates() iter.Seq2[DuplicatesOf, error] {
+	return scan(v, []byte{countKeyspace}, keyspaceEnd(countKeyspace), func(key, value []byte) (d DuplicatesOf, err error) {
+		if d.ID, err = keyNumber(key, documentKeyLen); err == nil {
+			d.Count, err = duplicates.Decode(value)
+		}
+		return d, err
+	})
+}
+
 // KeyEntry says that a document has a key with a hash.
 type KeyEntry struct{ Hash, ID uint64 }
 
@@ -275,6 +292,15 @@ func (d documents) Record(id uint64) (record Record, found bool, err error) {
 		err = fmt.Errorf("document %d: %w", id, err)
 	}
 	return record, found, err
+}
+
+// Duplicates returns the count of the duplicates of a document. It is zero if there are none.
+func (d documents) Duplicates(id uint64) (duplicates.Count, error) {
+	c, _, err := get(d.from, countKey(id), duplicates.Decode)
+	if err != nil {
+		err = fmt.Errorf("duplicates of document %d: %w", id, err)
+	}
+	return c, err
 }
 
 // reader looks up records, removed IDs and packed entries.

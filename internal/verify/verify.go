@@ -7,6 +7,7 @@
 //     that fingerprint, or has no record and is counted as such;
 //   - the entries of the other tables with the entries of table 0, in each epoch and in the packed tables;
 //   - the entries of the keys with the records;
+//   - the counts of duplicates with the IDs in table 0;
 //   - counters, plan and packed tables in meta with the entries;
 //   - all keys with the keyspaces, tables and epochs that the index has;
 //   - every filter, saved and in memory, with the stored entries: a filter must not miss a stored entry.
@@ -82,6 +83,7 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 		{"directories", "directory", v.checkDirectories},
 		{"entries", "tables", v.checkEntries},
 		{"tables", "tables", v.checkTables},
+		{"duplicates", "duplicates", v.checkDuplicates},
 	} {
 		v.stage, v.done = stage.name, 0
 		v.tell(0)
@@ -273,6 +275,15 @@ func (v *verifier) checkKeys() {
 				v.problem(Unexpected, "key", keyKey(hash, id), "document %d has no key with this hash", id)
 			}
 		})
+}
+
+// checkDuplicates checks that counts are of documents that the index holds.
+func (v *verifier) checkDuplicates() {
+	for d := range values(v, v.View.AllDuplicates()) {
+		if !v.entered.Contains(d.ID) || v.removed.Contains(d.ID) {
+			v.problem(Unexpected, "duplicates", fmt.Sprintf("n%016x", d.ID), "there is a count of duplicates of document %d, and no document", d.ID)
+		}
+	}
 }
 
 // checkShared checks that documents whose keys have one hash have different keys.

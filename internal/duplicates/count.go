@@ -1,0 +1,88 @@
+// Package duplicates counts the duplicates of stored documents, and names stored documents that many
+// different texts of their own site are duplicates of.
+package duplicates
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
+)
+
+// Texts is a set of digests, as one of 64 bits for each: linear counting (Whang, Vander-Zanden and Taylor
+// 1990).
+type Texts uint64
+
+// TextOf returns the set of one digest.
+func TextOf(digest uint64) Texts { return 1 << (digest % 64) }
+
+// AtLeast returns a lower bound of the number of digests in the set.
+func (t Texts) AtLeast() int { return bits.OnesCount64(uint64(t)) }
+
+// Estimate returns the estimated number of digests in the set. It is exact up to about 6 digests and does
+// not exceed 266.
+func (t Texts) Estimate() int {
+	return int(math.Round(64 * math.Log(64/max(float64(64-t.AtLeast()), 1))))
+}
+
+// Count says how many duplicates a stored document has.
+type Count struct {
+	Checks uint64 // how often a checked page was a duplicate of the document
+	Texts  Texts  // of those pages on the site of the document whose text is not the document's
+}
+
+// Add returns the sum of two counts.
+func (c Count) Add(other Count) Count {
+	return Count{c.Checks + other.Checks, c.Texts | other.Texts}
+}
+
+// Append appends the count as docs/format.md describes it; Decode reads it.
+func (c Count) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, c.Checks)
+	if c.Texts != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Texts))
+	}
+	return dst
+}
+
+// Decode reads what Append wrote. Error: ErrCorrupt.
+func Decode(src []byte) (c Count, err error) {
+	checks, n := binary.Uvarint(src)
+	rest := src[max(n, 0):]
+	if n <= 0 || checks == 0 || len(rest) != 0 && len(rest) != 8 {
+		return c, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
+	}
+	c.Checks = checks
+	if len(rest) == 8 {
+		if c.Texts = Texts(binary.BigEndian.Uint64(rest)); c.Texts == 0 {
+			return Count{}, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
+		}
+	}
+	return c, nil
+}
+
+// Merger adds the counts that are written for one document. Its name is part of the storage format.
+var Merger = &pebble.Merger{
+	Name: "neardup.duplicates",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		c, err := Decode(value)
+		return &sum{c}, err
+	},
+}
+
+// sum is a pebble.ValueMerger.
+type sum struct{ Count }
+
+func (s *sum) MergeNewer(value []byte) error {
+	c, err := Decode(value)
+	s.Count = s.Add(c)
+	return err
+}
+
+func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
+
+func (s *sum) Finish(bool) ([]byte, io.Closer, error) { return s.Append(nil), nil, nil }

@@ -1,0 +1,173 @@
+package duplicates
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/neardup/neardup/internal/fault"
+)
+
+func TestSameSite(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://shop.example/p/1", "https://shop.example/p/2?x=1", true},
+		{"http://shop.example", "https://SHOP.example:8443/#top", true},
+		{"https://user:p@ss@shop.example./a", "https://shop.example/b", true},
+		{"http://[2001:db8::1]:80/a", "http://[2001:db8::1]/b", true},
+		{"http://[2001:db8::1]/a", "http://[2001:db8::2]/a", false},
+		{"https://a.shop.example/", "https://b.shop.example/", false},
+		{"https://shop.example/", "https://shop.example.evil/", false},
+		{"https://shop.example\\@evil/", "https://evil/", false},
+		{"https:///a", "https:///a", false},
+		{"://shop.example/", "://shop.example/", false},
+		{"", "", false},
+		{"page 1", "page 1", false},
+		{"dir/a.jsonl#1", "dir/a.jsonl#2", false},
+		{"notes: see https://shop.example/", "notes: see https://shop.example/", false},
+	} {
+		if got, back := SameSite(c.a, c.b), SameSite(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%q and %q: %v, and %v the other way round; want %v", c.a, c.b, got, back, c.want)
+		}
+	}
+}
+
+func TestTextsEstimate(t *testing.T) {
+	var texts Texts
+	for i := range uint64(64) {
+		if got := texts.AtLeast(); got != int(i) {
+			t.Fatalf("%d bits: at least %d", i, got)
+		}
+		if got := texts.Estimate(); got < int(i) || i <= 6 && got != int(i) {
+			t.Errorf("%d bits: estimate %d", i, got)
+		}
+		texts |= TextOf(i)
+	}
+	if got := texts.Estimate(); got != 266 {
+		t.Errorf("all bits: estimate %d, want 266", got)
+	}
+}
+
+// TestMerge compares the sums that the merger makes of counts in any order with the definition.
+func TestMerge(t *testing.T) {
+	counts := []Count{{1, 0}, {3, TextOf(5)}, {200, TextOf(5) | TextOf(63)}, {1, TextOf(0)}}
+	var want Count
+	for _, c := range counts {
+		want = Count{want.Checks + c.Checks, want.Texts | c.Texts}
+	}
+	for first := range counts {
+		m, err := Merger.Merge(nil, counts[first].Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range counts {
+			switch {
+			case i < first:
+				err = m.MergeOlder(c.Append(nil))
+			case i > first:
+				err = m.MergeNewer(c.Append(nil))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		value, _, err := m.Finish(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Decode(value); err != nil || got != want {
+			t.Errorf("from number %d on: %+v, %v; want %+v", first, got, err, want)
+		}
+	}
+	m, _ := Merger.Merge(nil, counts[0].Append(nil))
+	if err := m.MergeNewer([]byte{1, 2}); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a value that is no count: %v", err)
+	}
+	if _, err := Merger.Merge(nil, nil); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("an empty value: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(Count{1, 0}.Append(nil))
+	f.Add(Count{1 << 40, TextOf(17)}.Append(nil))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, err := Decode(src)
+		if err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) || c != (Count{}) {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			return
+		}
+		if again, err := Decode(c.Append(nil)); err != nil || again != c {
+			t.Fatalf("%+v comes back as %+v, %v", c, again, err)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	var table Table
+	if _, found := table.Most(); found || table.Len() != 0 || table.Pending(1) != (Count{}) {
+		t.Fatal("the zero Table is not empty")
+	}
+	for i := range uint64(40) {
+		table.Add(7, "https://a.example/", TextOf(i))
+		table.Add(8, "https://a.example/8", TextOf(3))
+		table.Add(9, "", 0)
+	}
+	if got := table.Pending(7); got.Checks != 40 || got.Texts.AtLeast() != 40 {
+		t.Errorf("document 7: %+v", got)
+	}
+	if got, want := table.Pending(8), (Count{40, TextOf(3)}); got != want {
+		t.Errorf("document 8: %+v, want %+v", got, want)
+	}
+	if most, found := table.Most(); !found || most.ID != 7 || most.Key != "https://a.example/" {
+		t.Errorf("most: %+v, %v", most, found)
+	}
+	if ids, changed := table.Crowded(); !changed || !slices.Equal(ids, []uint64{7}) {
+		t.Errorf("crowded: %d, changed %v", ids, changed)
+	}
+	if _, changed := table.Crowded(); changed {
+		t.Error("the crowded documents change without a reason")
+	}
+	var stored []string
+	table.Each(func(id uint64, c Count) { stored = append(stored, fmt.Sprint(id, c.Checks)) })
+	if want := []string{"7 40", "8 40", "9 40"}; !slices.Equal(stored, want) {
+		t.Errorf("%q, want %q", stored, want)
+	}
+	table.Stored()
+	if table.Len() != 0 || table.Pending(7) != (Count{}) {
+		t.Error("counts are pending after they were stored")
+	}
+	if _, found := table.Most(); !found {
+		t.Error("documents are forgotten when counts are stored")
+	}
+	table.Remove(7)
+	if most, found := table.Most(); found {
+		t.Errorf("most after the removal: %+v", most)
+	}
+	if ids, changed := table.Crowded(); !changed || len(ids) > 0 {
+		t.Errorf("crowded after the removal: %d, changed %v", ids, changed)
+	}
+}
+
+// TestTableIsBounded: whatever comes, documents with many texts are followed, and the number of documents is bounded.
+func TestTableIsBounded(t *testing.T) {
+	var table Table
+	for i := range uint64(30_000) {
+		table.Add(1000+i, fmt.Sprint("https://other.example/", i), TextOf(i))
+		table.Add(i%3+1, "https://crowded.example/", TextOf(i/100))
+		table.Stored()
+		if len(table.pages) > maxPages {
+			t.Fatalf("%d documents are followed", len(table.pages))
+		}
+	}
+	if ids, _ := table.Crowded(); !slices.Equal(ids, []uint64{1, 2, 3}) {
+		t.Errorf("crowded: %d", ids)
+	}
+}
