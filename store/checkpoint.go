@@ -77,9 +77,9 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 	}
 	copying := s.copyFiles
 	if !s.readOnly {
-		copying = func(to string) error { return s.guard(func() error { return s.db.Checkpoint(to) }) }
+		copying = func(to string) error { return s.db.Checkpoint(to) }
 	}
-	err = translateError(s.guarded.Copy(ctx, func() error { return copying(incomplete) }, parent, incomplete))
+	err = translateError(s.guarded.Copy(ctx, func() error { return copying(incomplete) }))
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}

@@ -153,23 +153,6 @@ func records(t *testing.T, s *Store) (n uint64) {
 	return n
 }
 
-// A flush that fails once is done again, and no one is told.
-func TestFlushThatFailsOnceIsTriedAgain(t *testing.T) {
-	var hits atomic.Int64
-	s := openIn(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && hits.Add(1) <= 3 {
-			return syscall.ENOSPC
-		}
-		return nil
-	})))
-	_, _, err := fillUp(t, s, 1, 20)
-	must(t, err, soon(t, "Flush", func() error { return s.guard(s.db.Flush) }))
-	if hits.Load() <= 3 {
-		t.Error("nothing was flushed")
-	}
-	must(t, soon(t, "Close", s.Close))
-}
-
 // crashedAfter returns what a crash leaves of a store with documents, and how many.
 func crashedAfter(t *testing.T, documents uint64) (crashed *crashfs.FS, acknowledged uint64) {
 	t.Helper()

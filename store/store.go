@@ -90,6 +90,7 @@ type Store struct {
 
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
+	stalls      stalls
 
 	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
@@ -138,6 +139,7 @@ func open(dir string, opts Options) (*Store, error) {
 	defer cache.Unref()
 	opts.FS = s.guarded
 	s.options = pebbleOptions(opts, cache)
+	s.options.EventListener = s.stalls.listener()
 	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
@@ -214,7 +216,6 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 	o := &pebble.Options{
 		Cache:              cache,
 		Comparer:           comparer,
-		EventListener:      &pebble.EventListener{DataCorruption: failfs.CorruptionIsReturned},
 		FileCache:          newFileCache(),
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
@@ -364,4 +365,22 @@ func (s *Store) Metrics() *pebble.Metrics {
 }
 
 // Stalls returns how often writes waited for Pebble's background work, and how long in total.
-func (s *Store) Stalls() (count uint64, took time.Duration) { return s.guarded.Stalls() }
+func (s *Store) Stalls() (count uint64, took time.Duration) {
+	return s.stalls.count.Load(), time.Duration(s.stalls.took.Load())
+}
+
+// stalls counts writes that waited for Pebble's background work.
+type stalls struct {
+	count       atomic.Uint64
+	since, took atomic.Int64 // in nanoseconds
+}
+
+func (s *stalls) listener() *pebble.EventListener {
+	return &pebble.EventListener{
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) {
+			s.count.Add(1)
+			s.since.Store(time.Now().UnixNano())
+		},
+		WriteStallEnd: func() { s.took.Add(time.Now().UnixNano() - s.since.Load()) },
+	}
+}

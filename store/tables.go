@@ -128,7 +128,7 @@ func (t *Tables) Release() {
 		t.arena.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
-		t.guarded.CloseIteratorLater(p.it)
+		_ = t.guarded.CloseIterator(p.it)
 	}
 }
 
@@ -211,14 +211,13 @@ func (t *Tables) CloseIter(it *pebble.Iterator) error {
 
 // View opens a view of the state that the tables show. The view holds the tables.
 func (t *Tables) View() (*View, error) {
-	moment := t.guarded.Moment()
 	it, err := t.NewIter(nil)
 	if err != nil {
 		return nil, err
 	}
 	t.Hold()
 	v := newView(it, t.packed, t.live)
-	v.tables, v.moment = t, moment
+	v.tables = t
 	return v, nil
 }
 

@@ -20,7 +20,6 @@ type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
 	tables *Tables          // held by the view; nil for Frozen
-	moment uint64           // failfs.FS.Moment before the view was opened
 	key    [liveKeyLen]byte
 	limit  [liveKeyLen + 1]byte
 }
@@ -47,11 +46,7 @@ func (v *View) Close() error {
 		return translateError(v.it.Close())
 	}
 	defer v.tables.Release()
-	if v.tables.guarded.Moment() == v.moment {
-		return v.tables.CloseIter(v.it)
-	}
-	v.tables.guarded.CloseIteratorLater(v.it)
-	return nil
+	return v.tables.CloseIter(v.it)
 }
 
 // Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is valid until
@@ -65,7 +60,6 @@ func (v *View) Clone() (*View, error) {
 		return nil, translateError(err)
 	}
 	clone := newView(it, v.packed, v.live)
-	clone.moment = v.moment
 	if clone.tables = v.tables; clone.tables != nil {
 		clone.tables.Hold()
 	}

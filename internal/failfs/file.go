@@ -3,116 +3,161 @@ package failfs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/fault"
 )
 
-// errGivenUp: Pebble's Open failed for a reason that only Pebble knows.
-var errGivenUp = errors.New("the store beneath could not be opened")
+// outside reports whether a name is neither the directory of the database nor a file in it.
+func (f *FS) outside(name string) bool { return name != f.dir && f.PathDir(name) != f.dir }
 
-// dir is an open directory.
-type dir struct {
-	vfs.File
-	f      *FS
-	copied *copied // it is one of a copy; nil: of the database
+// vital reports whether Pebble ends the process if it cannot write to a file or directory.
+func (f *FS) vital(name string) bool {
+	base := f.PathBase(name)
+	return name == f.dir || f.PathDir(name) == f.dir &&
+		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
 }
 
-// Sync of a directory of a copy keeps its error for later: Pebble panics where a marker cannot be
-// made durable, as it cannot know then what a database of its own is.
-func (d *dir) Sync() error {
-	if d.copied != nil {
-		d.copied.unsynced = errors.Join(d.copied.unsynced, d.File.Sync())
-		return nil
-	}
-	return d.f.change(true, d.File.Sync)
+// Copy calls a function that copies the database into another directory. After ctx ends or Copy returns,
+// nothing is created there. Pebble panics if it cannot sync the directory of a copy.
+func (f *FS) Copy(ctx context.Context, do func() error) error {
+	f.copying.Store(&ctx)
+	defer f.copying.Store(nil)
+	err := f.Do(0, func() (err error) {
+		defer func() {
+			if cause, ok := recover().(error); ok {
+				err = cause
+			}
+		}()
+		return do()
+	})
+	f.using.Lock()
+	f.using.Unlock() //lint:ignore SA2001 it waits for operations in progress after a stop
+	return err
 }
 
-// Close is, once a log was flushed, the first thing that Open does when it fails.
-func (d *dir) Close() error {
-	if d.f.opening.Load() && d.f.flushed.Load() {
-		cause := errGivenUp
-		if err := d.f.readFail.Load(); err != nil {
-			cause = fmt.Errorf("%w: %w", errGivenUp, *err)
+// changeTo runs an operation that creates a name.
+func (f *FS) changeTo(name string, do func() error) error {
+	return f.change(f.vital(name), func() error {
+		if ctx := f.copying.Load(); ctx != nil && f.outside(name) && (*ctx).Err() != nil {
+			return (*ctx).Err()
 		}
-		d.f.Stop(cause)
-		select {}
-	}
-	return d.File.Close()
+		return do()
+	})
 }
 
-// file is an open file.
+func (f *FS) Create(name string, category vfs.DiskWriteCategory) (made vfs.File, err error) {
+	if base := f.PathBase(name); f.opening.Load() {
+		f.mu.Lock()
+		f.named = f.named || strings.HasPrefix(base, "marker.")
+		if strings.HasSuffix(base, ".sst") || strings.HasPrefix(base, "MANIFEST-") {
+			f.made = append(f.made, name)
+		}
+		f.mu.Unlock()
+	}
+	err = f.changeTo(name, func() (err error) { made, err = f.FS.Create(name, category); return err })
+	return f.wrap(name, true, made, err)
+}
+
+var errNoLinks = errors.New("the file system cannot link files")
+
+// Link returns errNoLinks for ErrPermission, which some file systems return that have no links. Pebble copies
+// the file after errNoLinks.
+func (f *FS) Link(oldname, newname string) error {
+	err := f.changeTo(newname, func() error { return f.FS.Link(oldname, newname) })
+	if errors.Is(err, fs.ErrPermission) {
+		return errNoLinks
+	}
+	return err
+}
+
+// MkdirAll makes directories that only their owner can read, whatever mode Pebble asks for.
+func (f *FS) MkdirAll(dir string, _ fs.FileMode) error {
+	return f.changeTo(dir, func() error { return f.FS.MkdirAll(dir, 0o700) })
+}
+
+func (f *FS) Rename(oldname, newname string) error {
+	return f.changeTo(newname, func() error { return f.FS.Rename(oldname, newname) })
+}
+
+// Remove returns errors also in Open: Pebble survives them.
+func (f *FS) Remove(name string) (err error) {
+	_ = f.change(false, func() error { err = f.FS.Remove(name); return nil })
+	return err
+}
+
+func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	opened, err := f.FS.Open(name, opts...)
+	return f.wrap(name, false, opened, err)
+}
+
+func (f *FS) OpenDir(name string) (vfs.File, error) {
+	opened, err := f.FS.OpenDir(name)
+	return f.wrap(name, false, opened, err)
+}
+
+// List stops the database if it fails in Open, which may have started background work before.
+func (f *FS) List(dir string) (names []string, err error) {
+	err = f.change(false, func() error { names, err = f.FS.List(dir); return err })
+	return names, err
+}
+
+// Unwrap returns the file system below. Pebble looks for known types there.
+func (f *FS) Unwrap() vfs.FS { return f.FS }
+
+// file is an open file or directory.
 type file struct {
 	vfs.File
-	f      *FS
-	vital  bool
-	copied *copied // it is one of a copy; nil: of the database
+	f     *FS
+	vital bool
+	from  io.Reader // of Read
 
-	log      string       // its name, if it is a log that is written
-	written  atomic.Int64 // of it
-	reserved int64        // of the log, with what is not written yet
-	syncs    int64        // since room was made for more
-
-	reads     sync.RWMutex // read-locked by each
-	abandoned bool
+	log      string       // the name of a log that is being written
+	written  atomic.Int64 // bytes of the log
+	reserved int64        // bytes of the log and of the room after it
+	syncs    int64        // since room was reserved
 }
 
 func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	vital := f.vital(name)
-	w := &file{File: opened, f: f, vital: vital, copied: f.copied.Load().of(name)}
-	if writes && vital && strings.HasSuffix(name, ".log") {
+	w := &file{File: opened, f: f, vital: f.vital(name), from: opened}
+	log := w.vital && strings.HasSuffix(name, ".log")
+	if writes && log {
 		w.log = name
 	}
 	f.mu.Lock()
-	abandoned := f.open == nil
-	if !abandoned {
-		f.open[w] = struct{}{}
-	}
-	f.mu.Unlock()
-	if abandoned {
+	if f.open == nil {
+		f.mu.Unlock()
 		opened.Close()
 		select {}
 	}
+	if log && !writes {
+		// A copy of the room after a log, with later records after it, would be a log with damage in the middle.
+		for other := range f.open {
+			if other.log == name {
+				w.from = io.LimitReader(opened, other.written.Load())
+			}
+		}
+	}
+	f.open[w] = struct{}{}
+	f.mu.Unlock()
 	return w, nil
 }
 
-// abandon closes the file under whoever may still read it.
-func (w *file) abandon() {
-	w.reads.Lock()
-	defer w.reads.Unlock()
-	w.abandoned = true
-	w.File.Close()
-}
-
-// whileOpen runs what needs the file to be open. It does not return once Pebble was abandoned.
-func (w *file) whileOpen(do func()) {
-	w.reads.RLock()
-	if w.abandoned {
-		w.reads.RUnlock()
-		select {}
-	}
-	defer w.reads.RUnlock()
-	do()
-}
-
-// A log gets room for as much again as it has, within these bounds: a flush that must record new blocks, or another
-// length, takes more than twice as long.
+// A log gets room for as many bytes again as it has, within these bounds. A sync that also records new blocks
+// or a new length takes more than twice as long.
 const (
 	minReserve = 64 << 10
 	maxReserve = 1 << 20
 )
 
-// reserve makes room for n more bytes of a log: of zeros where it is often flushed, else of blocks only. Without
-// it a write is slower, and right.
+// reserve makes room for n more bytes of a log: of zeros if the log is synced often, else of blocks only.
+// If that fails, a write is only slower.
 func (w *file) reserve(n int) {
 	written := w.written.Load() + int64(n)
 	if w.log == "" || written <= w.reserved {
@@ -127,41 +172,11 @@ func (w *file) reserve(n int) {
 	w.reserved, w.syncs = written+more, 0
 }
 
-// withoutRoom cuts what is read of a log, if it is being written, to what is written now. Who copied the zeros behind that,
-// and then what was written over those that follow, would have a log that is damaged in the middle.
-func (f *FS) withoutRoom(name string, opened vfs.File) vfs.File {
-	if !f.vital(name) { // a table, of which many may be open
-		return opened
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for w := range f.open {
-		if w.log == name {
-			return limitedFile{opened, io.LimitReader(opened, w.written.Load())}
-		}
-	}
-	return opened
-}
-
-// limitedFile is a file up to a place.
-type limitedFile struct {
-	vfs.File
-	limited io.Reader
-}
-
-func (s limitedFile) Read(p []byte) (n int, err error) { return s.limited.Read(p) }
-
-// Preallocate does nothing: Pebble would make each log as large as a memtable from its first
-// byte, where reserve goes with what is written.
+// Preallocate does nothing: Pebble would make each log as large as a memtable from its first byte.
 func (w *file) Preallocate(offset, length int64) error { return nil }
 
-func (w *file) change(do func() error) error { return w.f.change(w.vital, do) }
-
 func (w *file) Write(p []byte) (n int, err error) {
-	if w.copied != nil && w.copied.ctx.Err() != nil {
-		return 0, w.copied.ctx.Err()
-	}
-	err = w.change(func() (err error) {
+	err = w.f.change(w.vital, func() (err error) {
 		w.reserve(len(p))
 		n, err = w.File.Write(p)
 		w.written.Add(int64(n))
@@ -170,49 +185,30 @@ func (w *file) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-func (w *file) WriteAt(p []byte, offset int64) (n int, err error) {
-	err = w.change(func() (err error) {
-		n, err = w.File.WriteAt(p, offset)
-		return err
-	})
-	return n, err
-}
-
-func (w *file) Sync() error { return w.change(w.File.Sync) }
+func (w *file) Sync() error { return w.f.change(w.vital, w.File.Sync) }
 
 func (w *file) SyncData() error {
 	w.syncs++
-	return w.change(w.File.SyncData)
+	return w.f.change(w.vital, w.File.SyncData)
 }
 
 func (w *file) SyncTo(length int64) (fullSync bool, err error) {
-	err = w.change(func() (err error) {
-		fullSync, err = w.File.SyncTo(length)
-		return err
-	})
+	err = w.f.change(w.vital, func() (err error) { fullSync, err = w.File.SyncTo(length); return err })
 	return fullSync, err
 }
 
 func (w *file) Read(p []byte) (n int, err error) {
-	w.whileOpen(func() { n, err = w.File.Read(p) })
-	return n, w.f.read(err)
+	err = w.f.read(func() (err error) { n, err = w.from.Read(p); return err })
+	return n, err
 }
 
 func (w *file) ReadAt(p []byte, offset int64) (n int, err error) {
-	w.whileOpen(func() { n, err = w.File.ReadAt(p, offset) })
-	return n, w.f.read(err)
-}
-
-func (w *file) Prefetch(offset, length int64) (err error) {
-	w.whileOpen(func() { err = w.File.Prefetch(offset, length) })
-	return err
+	err = w.f.read(func() (err error) { n, err = w.File.ReadAt(p, offset); return err })
+	return n, err
 }
 
 func (w *file) Stat() (info vfs.FileInfo, err error) {
-	w.whileOpen(func() { info, err = w.File.Stat() })
-	if err != nil && w.vital {
-		return nil, w.change(func() error { return err }) // of a log that is used again
-	}
+	err = w.f.read(func() (err error) { info, err = w.File.Stat(); return err })
 	return info, err
 }
 
@@ -225,61 +221,7 @@ func (w *file) Close() error {
 		return nil
 	}
 	if err := w.File.Close(); err != nil {
-		return w.change(func() error { return err })
+		return w.f.change(w.vital, func() error { return err })
 	}
 	return nil
 }
-
-// copied is a copy of the database that is being made beside it. What cannot be written there is no loss to
-// the database.
-type copied struct {
-	ctx      context.Context
-	f        *FS
-	dirs     []string
-	unsynced error // of a directory that could not be synced
-}
-
-// Copy calls what copies the database into one of the directories. Once ctx ends, nothing more is written
-// there. When it returns nothing more will be, whatever Pebble is at.
-func (f *FS) Copy(ctx context.Context, do func() error, dirs ...string) error {
-	c := &copied{ctx: ctx, f: f, dirs: dirs}
-	f.copied.Store(c)
-	err := do()
-	f.copied.Store(nil)
-	if errors.Is(err, fault.ErrFailed) {
-		f.writes.Lock()
-		f.writes.Unlock() //lint:ignore SA2001 it waits for the operations under way
-		return err
-	}
-	return errors.Join(err, c.unsynced)
-}
-
-// of returns the copy if a file or directory is part of it, or else nil.
-func (c *copied) of(name string) *copied {
-	if c != nil {
-		for _, dir := range c.dirs {
-			if name == dir || c.f.PathDir(name) == dir {
-				return c
-			}
-		}
-	}
-	return nil
-}
-
-func (c *copied) check(name string) error {
-	if c = c.of(name); c == nil {
-		return nil
-	}
-	return c.ctx.Err()
-}
-
-// link says why a file of a copy cannot be linked. Pebble does not copy what may not be
-// linked, though there are file systems that answer so where they know no links.
-func (c *copied) link(name string, err error) error {
-	if c.of(name) != nil && errors.Is(err, fs.ErrPermission) {
-		return errNoLinks
-	}
-	return err
-}
-
-var errNoLinks = errors.New("no link can be made")
