@@ -22,6 +22,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/sitegen"
 	"github.com/spf13/cobra"
 )
 
@@ -120,13 +121,17 @@ func distributionFiles(path string) (leading, buckets string, err error) {
 
 func evalCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:   "eval [flags] DOCUMENTS PAIRS",
-		Short: "Print precision and recall against the distance, from labelled pairs of documents",
+		Use:   "eval [flags] {DOCUMENTS PAIRS | --generated SEED}",
+		Short: "Print precision, recall and the losses of a crawler, from labelled or generated documents",
 		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a file of JSON lines
 with a field id. PAIRS is a file of lines with a similarity, a tab, an ID, a tab and an ID. A similarity
-of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, it is none.`,
+of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, it is none.
+
+With --generated, the documents are short pages of one template: references, products, cheat sheets and
+notices in five scripts, with two fetches of each page.`,
 		Example: `  neardup eval --content-field text docs.jsonl pairs.tsv
-  neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv`,
+  neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv
+  neardup eval --generated 1`,
 	})
 	inputs, limits := c.inputFlags().analyzerFlags(), c.matchFlags()
 	c.flags.StringVar(&inputs.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
@@ -135,12 +140,17 @@ of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, i
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
 	mistakes := c.flags.String("mistakes", "", "write the false and missed pairs of the rule with the first seed to `FILE`")
 	compare := c.flags.Bool("compare", false, "measure other methods too; holds all texts in memory")
+	generated := c.flags.Uint64("generated", 0, "measure pages that are generated from `SEED`")
 	form := c.choiceFlag("output-format", "`format` of the output: text for people, or json", "text", "json")
 	return c.runs(func(ctx context.Context) error {
-		if len(c.args) != 2 {
+		switch {
+		case c.given("generated"):
+			if len(c.args) > 0 || *plot != "" || *mistakes != "" {
+				return usagef("--generated takes no files, and neither --plot nor --mistakes")
+			}
+		case len(c.args) != 2:
 			return usagef("want two files: DOCUMENTS and PAIRS")
-		}
-		if c.args[0] == "-" && c.args[1] == "-" {
+		case c.args[0] == "-" && c.args[1] == "-":
 			return usagef("only one of DOCUMENTS and PAIRS can be standard input")
 		}
 		if *plot != "" {
@@ -157,19 +167,47 @@ of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, i
 			}
 			signers[seed], bare = a.Signer, a.bare
 		}
+		rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
+		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
+			report = labelled.Measure(rule)
+			if !bare {
+				report.Analyzer = signers[0].Name()
+			}
+			if *compare {
+				if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
+					return nil, fmt.Errorf("--compare: %w", err)
+				}
+			}
+			return report, nil
+		}
+		if c.given("generated") {
+			for _, kind := range sitegen.Kinds {
+				labelled, err := eval.Generate(kind, *generated, *compare, signers)
+				if err != nil {
+					return err
+				}
+				report, err := measure(labelled)
+				switch {
+				case err != nil:
+				case *form == "json":
+					err = c.printJSON(generatedReport{kind, *generated, report})
+				default:
+					fmt.Fprintf(c.out, "%s pages, generated with seed %d: ", kind, *generated)
+					err = report.WriteMethods(c.out)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		labelled, err := readLabelled(ctx, inputs, c.args[0], c.args[1], *compare, signers)
 		if err != nil {
 			return err
 		}
-		rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
-		report := labelled.Measure(rule)
-		if !bare {
-			report.Analyzer = signers[0].Name()
-		}
-		if *compare {
-			if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
-				return fmt.Errorf("--compare: %w", err)
-			}
+		report, err := measure(labelled)
+		if err != nil {
+			return err
 		}
 		if *plot != "" {
 			if err := report.Plot(*plot); err != nil {
@@ -187,6 +225,13 @@ of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, i
 		}
 		return report.WriteTable(c.out)
 	})
+}
+
+// generatedReport is the output for one kind of generated pages.
+type generatedReport struct {
+	Kind sitegen.Kind `json:"kind"`
+	Seed uint64       `json:"generatedSeed"`
+	*eval.Report
 }
 
 // readLabelled reads pairs and documents.

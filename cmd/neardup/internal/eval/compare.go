@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -26,10 +25,19 @@ type Method struct {
 	MBPerSecond      float64 `json:"mbPerSecond"` // of text, on one core, including the tokenizer
 	Score
 	Deviation Score `json:"deviation"`
+	Crawl     Crawl `json:"crawl"`
 }
 
 // bytesPerDocument is the size of two fingerprints and a length.
 const bytesPerDocument = 8 + 8 + 4
+
+// method returns the rule of the report as a method, without its speed.
+func (r *Report) method() Method {
+	return Method{
+		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: bytesPerDocument,
+		Score: r.Default.Score, Deviation: r.Default.Deviation, Crawl: r.Crawl,
+	}
+}
 
 // Compare measures the rule of a Report and other methods on the same pairs. The other methods are
 // plain implementations: they have the results of the method, and the speed of a first
@@ -50,13 +58,11 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signe
 			s.Analyzer().Text(d.Text)
 		}
 	}
-	methods := []Method{{
-		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: bytesPerDocument, MBPerSecond: speed(time.Since(begun)),
-		Score: r.Default.Score, Deviation: r.Default.Deviation,
-	}}
+	methods := []Method{r.method()}
+	methods[0].MBPerSecond = speed(time.Since(begun))
 	for _, s := range sketchers(l.docs) {
-		var scores []Score
 		numbers, spent := 0, time.Duration(0)
+		var seeds [][][]found
 		for seed := range signers {
 			begun := time.Now()
 			sketches := l.sketches(ctx, s.make, uint64(seed))
@@ -64,17 +70,41 @@ func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signe
 			for _, sketch := range sketches {
 				numbers += len(sketch)
 			}
-			scores = append(scores, l.scoreSketches(ctx, sketches, s.near))
+			seeds = append(seeds, l.findSketches(ctx, sketches, s.similarity, s.thresholds[0]))
 			if err := context.Cause(ctx); err != nil {
 				return nil, err
 			}
 		}
-		m := Method{Name: s.name, MBPerSecond: speed(spent)}
+		m, threshold := l.bestMethod(seeds, s.thresholds)
+		m.Name, m.MBPerSecond = s.name, speed(spent)
+		if len(s.thresholds) > 1 {
+			m.Name = fmt.Sprintf("%s >= %.2f", s.name, float64(threshold)/permutations)
+		}
 		m.BytesPerDocument = float64(s.size*numbers) / float64(max(1, len(l.docs)*len(signers)))
-		m.Score, m.Deviation = meanOf(scores)
 		methods = append(methods, m)
 	}
 	return methods, nil
+}
+
+// leastPrecision is the precision that a threshold must have to be the best one, if any has it.
+const leastPrecision = 0.98
+
+// bestMethod returns the scores with the threshold of the best F1.
+func (l *Labelled) bestMethod(seeds [][][]found, thresholds []int) (best Method, threshold int) {
+	for i, t := range thresholds {
+		var scores []Score
+		for _, documents := range seeds {
+			scores = append(scores, l.scoreFound(documents, t))
+		}
+		var m Method
+		m.Score, m.Deviation = meanOf(scores)
+		precise, was := m.Precision >= leastPrecision, best.Precision >= leastPrecision
+		if i == 0 || precise && !was || precise == was && m.F1 > best.F1 {
+			best, threshold = m, t
+		}
+	}
+	best.Crawl = l.crawl(seeds, threshold)
+	return best, threshold
 }
 
 // sketch is the data that a method stores per document. An empty sketch matches nothing.
@@ -85,7 +115,10 @@ type sketcher struct {
 	name string
 	size int // bytes per number of a sketch
 	make func(tokens []string, seed uint64) sketch
-	near func(a, b sketch) bool
+	// similarity compares two sketches. They match if it is at least the threshold. Several thresholds
+	// are in ascending order.
+	similarity func(a, b sketch) int
+	thresholds []int
 }
 
 func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) sketch, seed uint64) (all []sketch) {
@@ -99,34 +132,64 @@ func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) ske
 	return all
 }
 
-// scoreSketches compares all pairs, as Measure does.
-func (l *Labelled) scoreSketches(ctx context.Context, sketches []sketch, near func(a, b sketch) bool) Score {
-	var found, wrong atomic.Int64
-	both := func(a, b sketch) bool { return len(a) > 0 && len(b) > 0 && ctx.Err() == nil && near(a, b) }
-	eachPair(l, sketches, both, func(later, earlier int) {
-		switch l.labels[ordered(later, earlier)].class {
-		case positive:
-			found.Add(1)
-		case negative, unlisted:
-			wrong.Add(1)
-		}
+// findSketches compares all pairs, as Measure does, and returns those with at least a similarity.
+func (l *Labelled) findSketches(ctx context.Context, sketches []sketch, similarity func(a, b sketch) int, least int) [][]found {
+	all := make([][]found, len(l.docs))
+	near := func(a, b sketch) bool {
+		return len(a) > 0 && len(b) > 0 && ctx.Err() == nil && similarity(a, b) >= least
+	}
+	eachPair(l, sketches, near, func(later, earlier int) {
+		all[later] = append(all[later], found{int32(earlier), int32(similarity(sketches[later], sketches[earlier]))})
 	})
-	return l.score(found.Load(), wrong.Load())
+	return all
 }
 
-// sketchers returns the other methods, each with the parameters of its publication or, for a
-// threshold, the one with the best F1 on the documents of docs/quality.md.
+// scoreFound scores the pairs with at least a similarity.
+func (l *Labelled) scoreFound(documents [][]found, threshold int) Score {
+	var right, wrong int64
+	for later, earlier := range documents {
+		for _, f := range earlier {
+			if int(f.similarity) < threshold {
+				continue
+			}
+			switch l.labels[ordered(later, int(f.earlier))].class {
+			case positive:
+				right++
+			case negative, unlisted:
+				wrong++
+			}
+		}
+	}
+	return l.score(right, wrong)
+}
+
+// sketchers returns the other methods. MinHash has its best threshold on the documents. The other methods
+// have the parameters of their publications or, for a threshold, the one with the best F1 on the documents
+// of docs/quality.md.
 func sketchers(docs []*Document) []sketcher {
+	one := []int{1}
+	var jaccards []int // from 0.5 to 1, in permutations
+	for t := permutations / 2; t <= permutations; t += 4 {
+		jaccards = append(jaccards, t)
+	}
 	return []sketcher{
-		{"digest of all tokens", 8, tokenDigest, equal},
-		{"MinHash LSH 0.6, 18 bands of 7", 4, minHashes, func(a, b sketch) bool {
-			return shareBand(a, b, 18, 7) && float64(agreeing(a, b)) >= 0.6*permutations
-		}},
-		{"super-shingles, 2 of 6", 8, superShingles, func(a, b sketch) bool { return agreeing(a, b) >= 2 }},
-		{"shingles 0 mod 25, Jaccard 0.7", 8, sample, func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }},
-		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8), equal},
-		{"simhash of words, k=3", 8, simhash(slices.Clone[[]string]), withinThree},
-		{"simhash of 4 characters, k=3", 8, simhash(characters), withinThree},
+		{"digest of all tokens", 8, tokenDigest, whether(equal), one},
+		{"MinHash, Jaccard", 4, minHashes, agreeing, jaccards},
+		{"super-shingles, 2 of 6", 8, superShingles, agreeing, []int{2}},
+		{"shingles 0 mod 25, Jaccard 0.7", 8, sample, whether(func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }), one},
+		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8), whether(equal), one},
+		{"simhash of words, k=3", 8, simhash(slices.Clone[[]string]), whether(withinThree), one},
+		{"simhash of 4 characters, k=3", 8, simhash(characters), whether(withinThree), one},
+	}
+}
+
+// whether returns a similarity that is 1 if two sketches match and 0 if not.
+func whether(match func(a, b sketch) bool) func(a, b sketch) int {
+	return func(a, b sketch) int {
+		if match(a, b) {
+			return 1
+		}
+		return 0
 	}
 }
 
@@ -157,11 +220,10 @@ func hashes(features []string, seed uint64) []uint64 {
 	return all
 }
 
-// permutations is the default number of min-hashes of datasketch, which chooses 18 bands of 7 rows for a
-// threshold of 0.6: they have the least sum of the areas of false positives and false negatives.
+// permutations is the default number of min-hashes of datasketch.
 const permutations = 128
 
-// minHashes returns the min-hashes that datasketch stores for LSH.
+// minHashes returns the min-hashes that datasketch stores.
 func minHashes(tokens []string, seed uint64) sketch {
 	return minHash(hashes(shingles(tokens), seed), permutations, seed)
 }
@@ -179,16 +241,6 @@ func minHash(set []uint64, n int, seed uint64) sketch {
 		}
 	}
 	return least
-}
-
-// shareBand reports whether all rows of a band are equal, which makes two documents candidates of LSH.
-func shareBand(a, b sketch, bands, rows int) bool {
-	for i := range bands {
-		if slices.Equal(a[i*rows:(i+1)*rows], b[i*rows:(i+1)*rows]) {
-			return true
-		}
-	}
-	return false
 }
 
 func agreeing(a, b sketch) (n int) {

@@ -1,36 +1,67 @@
 package eval
 
+import "slices"
+
+// droppedWeight is the number of stored near-duplicates that cost as much as one dropped distinct
+// document: a duplicate takes space, and a dropped document is lost.
+const droppedWeight = 10
+
 // Crawl counts the documents that a crawler stores and drops if it reads the documents in order and
-// drops each one that matches an earlier one. A document with the tokens of an earlier one, or
-// whose pair with an earlier one is between positive and negative, is not counted.
+// drops each one that matches a stored one. A document with the tokens of an earlier one, or
+// whose pair with an earlier one is between positive and negative, is not counted. Counts of dropped
+// and stored documents are means over the seeds.
 type Crawl struct {
-	// Distinct is the number of documents that are near-duplicates of no earlier one. Dropped is the
-	// number of these that match an earlier one, a mean over the seeds.
+	// Distinct is the number of documents that are near-duplicates of no earlier one.
 	Distinct int     `json:"distinct"`
 	Dropped  float64 `json:"dropped"`
-	// Duplicates is the number of documents that are near-duplicates of an earlier one. Stored is the
-	// number of these that match no earlier one, a mean over the seeds.
+	// Duplicates is the number of documents that are near-duplicates of an earlier one.
 	Duplicates int     `json:"duplicates"`
 	Stored     float64 `json:"stored"`
+
+	DroppedPerMillion float64 `json:"droppedPerMillion"` // of a million distinct documents
+	StoredPerMillion  float64 `json:"storedPerMillion"`  // of a million near-duplicates
+	// LossPerMillion is the number of stored near-duplicates, and ten times the number of dropped
+	// distinct documents, per million counted documents.
+	LossPerMillion float64 `json:"lossPerMillion"`
 }
 
-func (m *measure) crawl() (c Crawl) {
-	for i, class := range m.asCrawled() {
-		dropped := 0
-		for _, counts := range m.seeds {
-			if counts.dropped[i] {
+// found is an earlier document that a method compares with a later one.
+type found struct {
+	earlier    int32
+	similarity int32 // as the method measures it
+}
+
+// crawl simulates a crawl for each seed. seeds lists for each seed and document the earlier documents
+// with their similarities. Those with at least the threshold match.
+func (l *Labelled) crawl(seeds [][][]found, threshold int) (c Crawl) {
+	classes := l.asCrawled()
+	for _, class := range classes {
+		switch class {
+		case positive:
+			c.Duplicates++
+		case negative:
+			c.Distinct++
+		}
+	}
+	dropped, kept := 0, 0
+	for _, documents := range seeds {
+		stored := make([]bool, len(l.docs))
+		for i, earlier := range documents {
+			stored[i] = !slices.ContainsFunc(earlier, func(f found) bool {
+				return stored[f.earlier] && int(f.similarity) >= threshold
+			})
+			switch {
+			case classes[i] == positive && stored[i]:
+				kept++
+			case classes[i] == negative && !stored[i]:
 				dropped++
 			}
 		}
-		switch seeds := len(m.seeds); class {
-		case positive:
-			c.Duplicates++
-			c.Stored += float64(seeds-dropped) / float64(seeds)
-		case negative:
-			c.Distinct++
-			c.Dropped += float64(dropped) / float64(seeds)
-		}
 	}
+	c.Dropped, c.Stored = float64(dropped)/float64(len(seeds)), float64(kept)/float64(len(seeds))
+	c.DroppedPerMillion = 1e6 * c.Dropped / float64(max(1, c.Distinct))
+	c.StoredPerMillion = 1e6 * c.Stored / float64(max(1, c.Duplicates))
+	c.LossPerMillion = 1e6 * (droppedWeight*c.Dropped + c.Stored) / float64(max(1, c.Distinct+c.Duplicates))
 	return c
 }
 

@@ -80,7 +80,10 @@ func (d *Document) read(raw *corpus.RawRecord, keepText bool, signers []*page.Si
 		d.tokens = digestOf([]string{"", record.Key})
 		return
 	}
-	text := signers[0].Text(record.Kind, record.ContentType, record.Content)
+	d.sign(signers[0].Text(record.Kind, record.ContentType, record.Content), keepText, signers)
+}
+
+func (d *Document) sign(text string, keepText bool, signers []*page.Signer) {
 	for _, s := range signers {
 		d.Signatures = append(d.Signatures, s.Analyzer().Text(text))
 	}

@@ -41,13 +41,13 @@ type counts struct {
 	// more to be scored.
 	near [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative atomic.Int64 }
 
-	dropped []bool // documents that match an earlier one
+	matches [][]found // of each document
 }
 
 const farLengths, nearLengths = 0, 1 // in counts.near
 
 func (l *Labelled) counts(seed int, r Rule) *counts {
-	c := &counts{dropped: make([]bool, len(l.docs))}
+	c := &counts{matches: make([][]found, len(l.docs))}
 	l.eachNear(seed, func(later, earlier int, apart apart) {
 		lengths := farLengths
 		if r.near(&apart) {
@@ -60,7 +60,7 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 			n.negative.Add(1)
 		}
 		if r.matches(&apart) {
-			c.dropped[later] = true
+			c.matches[later] = append(c.matches[later], found{earlier: int32(earlier)})
 		}
 	})
 	return c
@@ -180,7 +180,11 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
 	}
 	r.Default = m.point(rule)
-	r.Crawl = m.crawl()
+	matches := make([][][]found, r.Seeds)
+	for seed, c := range m.seeds {
+		matches[seed] = c.matches
+	}
+	r.Crawl = l.crawl(matches, 0)
 	return r
 }
 

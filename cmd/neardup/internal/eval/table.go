@@ -28,22 +28,34 @@ func (r *Report) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\nthe rule  %s\n", ruleLine(&r.Default))
-	_, err := fmt.Fprintf(w, "a crawler with the rule would drop %.1f of %d distinct documents and store %.1f of %d near-duplicates of earlier ones\n",
-		r.Crawl.Dropped, r.Crawl.Distinct, r.Crawl.Stored, r.Crawl.Duplicates)
-	if len(r.Methods) > 0 {
-		err = writeMethods(w, r.Methods)
-	}
-	return err
+	fmt.Fprintf(w, "\nthe rule  %s\n\n", ruleLine(&r.Default))
+	return r.WriteMethods(w)
 }
 
-func writeMethods(w io.Writer, methods []Method) error {
-	fmt.Fprintf(w, "\nother methods; MB/s of text on one core, including the tokenizer\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "method\tbytes\tMB/s\tprecision\t\trecall\t\tF1\t\tper billion")
-	for _, m := range methods {
-		fmt.Fprintf(t, "%s\t%.0f\t%.1f\t%s%.0f\n", m.Name, m.BytesPerDocument, m.MBPerSecond, scoreCells(m.Score, m.Deviation), m.FalsePairsPerBillion)
+// WriteMethods writes a line for the rule and one for each other method, with the losses of a crawler. MB/s
+// are of text on one core, including the tokenizer.
+func (r *Report) WriteMethods(w io.Writer) error {
+	methods, measured := r.Methods, len(r.Methods) > 0
+	if !measured {
+		methods = []Method{r.method()}
 	}
+	fmt.Fprintf(w, "a crawler would drop some of %d distinct documents and store some of %d near-duplicates; loss counts a dropped document %d times, per million documents\n\n",
+		r.Crawl.Distinct, r.Crawl.Duplicates, droppedWeight)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "method\tprecision\t\trecall\t\tF1\t\tfalse pairs\tdropped per million\tstored per million\tloss\t")
+	if measured {
+		fmt.Fprint(t, "bytes\tMB/s\t")
+	}
+	fmt.Fprintln(t)
+	for _, m := range methods {
+		fmt.Fprintf(t, "%s\t%s%.1f\t%.0f\t%.0f\t%.0f\t", m.Name, scoreCells(m.Score, m.Deviation), m.FalsePairs,
+			m.Crawl.DroppedPerMillion, m.Crawl.StoredPerMillion, m.Crawl.LossPerMillion)
+		if measured {
+			fmt.Fprintf(t, "%.0f\t%.1f\t", m.BytesPerDocument, m.MBPerSecond)
+		}
+		fmt.Fprintln(t)
+	}
+	fmt.Fprintln(t)
 	return t.Flush()
 }
 
