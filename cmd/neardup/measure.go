@@ -190,7 +190,8 @@ notices in five scripts, with two fetches of each page.`,
 				switch {
 				case err != nil:
 				case *form == "json":
-					err = c.printJSON(generatedReport{kind, *generated, report})
+					report.Kind, report.GeneratedSeed = kind, *generated
+					err = c.printJSON(report)
 				default:
 					fmt.Fprintf(c.out, "%s pages, generated with seed %d: ", kind, *generated)
 					err = report.WriteMethods(c.out)
@@ -225,13 +226,6 @@ notices in five scripts, with two fetches of each page.`,
 		}
 		return report.WriteTable(c.out)
 	})
-}
-
-// generatedReport is the output for one kind of generated pages.
-type generatedReport struct {
-	Kind sitegen.Kind `json:"kind"`
-	Seed uint64       `json:"generatedSeed"`
-	*eval.Report
 }
 
 // readLabelled reads pairs and documents.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/sitegen"
 )
 
 // MaxDistance is the largest k that is measured.
@@ -141,6 +142,8 @@ func meanOf(scores []Score) (mean, deviation Score) {
 
 // Report is what was measured. Its JSON form is that of "neardup eval -json".
 type Report struct {
+	Kind          sitegen.Kind `json:"kind,omitempty"` // of generated pages
+	GeneratedSeed uint64       `json:"generatedSeed,omitempty"`
 	Numbers
 	Seeds    int      `json:"seeds"`
 	Analyzer string   `json:"analyzer"`
