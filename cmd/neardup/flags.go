@@ -312,6 +312,7 @@ type analyzer struct {
 
 	keyPrefix string
 	noKeys    bool
+	asKey     string // the key of all documents, if it is given
 }
 
 // analyzer returns the analyzer that the flags select; another seed than 0 makes other hashes.
@@ -359,6 +360,9 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 // one. The position of a record is never a key: it may be the position of another document in the
 // next run.
 func (a *analyzer) key(r *corpus.Record) string {
+	if a.asKey != "" {
+		return a.asKey
+	}
 	if a.noKeys || r.Key == "" {
 		return ""
 	}

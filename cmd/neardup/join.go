@@ -133,6 +133,8 @@ func (c *call) joinFlags() *joinFlags {
 	flags.StringVarP(&f.output, "output", "o", "-", "`file` to write; - is standard output")
 	flags.StringVarP(&f.input, "input", "i", "", "`file` to read with --compat; - is standard input")
 	flags.IntVarP(&f.blocks, "blocks", "b", 0, "`number` of blocks with --compat; it must be above --max-distance, and has no effect")
+	flags.MarkHidden("input")
+	flags.MarkHidden("blocks")
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/matches"
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
@@ -24,8 +25,10 @@ func queryCommand(a *app) *cobra.Command {
 		Short: "Print the stored documents near each input; store nothing",
 		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
 
-With --key, the input is the document with this key. Without an input, it is the stored document with
-this key.
+With --key, the input is the page of this key, and the output has the verdict that dedup would return
+for it: for a duplicate, the first match is the document that it duplicates. Without an input, the
+stored document with this key takes its place. An index does not have the keys of duplicates, unless
+they were stored with --keep-duplicates.
 
 With --scan, all inputs are compared with a file of fingerprints in one pass over the file.`,
 		Example: `  neardup query --index crawl.index page.html
@@ -35,11 +38,18 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 	inputs := c.inputFlags().fieldFlags().scopeFlag()
 	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
 	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
+	c.flags.StringVar(&q.key, "key", "", "`key` of the input, or of a stored document if there is no input")
 	q.k = c.intFlag("max-distance", "", 0, 64, "largest Hamming `distance` of a match (default that of the index, or 3 with --scan)")
 	q.limit = c.intFlag("limit", "", 0, math.MaxInt, "print at most the nearest `N` matches of a document (default all)")
 	c.cmd.MarkFlagsOneRequired("index", "scan")
 	c.cmd.MarkFlagsMutuallyExclusive("index", "scan")
+	c.cmd.MarkFlagsMutuallyExclusive("key", "scan")
+	c.cmd.MarkFlagsMutuallyExclusive("key", "key-field")
+	c.cmd.MarkFlagsMutuallyExclusive("key", "limit")
 	return c.runs(func(ctx context.Context) error {
+		if q.key != "" && len(c.args) == 0 {
+			return q.withIndex(func(x *neardup.Index) error { return q.stored(ctx, x) })
+		}
 		docs, err := inputs.openInputs()
 		if err != nil {
 			return err
@@ -47,7 +57,8 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 		if q.scanned != "" {
 			return q.scanning().run(ctx, docs)
 		}
-		return q.run(ctx, docs)
+		docs.analyzer.asKey = q.key
+		return q.withIndex(func(x *neardup.Index) error { return q.run(ctx, x, docs) })
 	})
 }
 
@@ -57,7 +68,9 @@ type queryLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
-	At          string                  `json:"at,omitempty"` // file, record and byte, if the document has no key
+	Verdict     string                  `json:"verdict,omitempty"` // of dedup on this document, with --key
+	ID          uint64                  `json:"id,omitempty"`      // of the stored document, with --key
+	At          string                  `json:"at,omitempty"`      // file, record and byte, if the document has no key
 }
 
 // matchLine is a match in the output of query.
@@ -74,6 +87,7 @@ type querying struct {
 	call     *call
 	indexes  *indexFlags
 	scanned  string
+	key      string
 	k, limit *int
 }
 
@@ -85,16 +99,8 @@ func (q *querying) scanning() *scanning {
 	return s
 }
 
-// run answers from an index.
-func (q *querying) run(ctx context.Context, docs *documentReader) error {
-	most := queryBatches
-	if slices.ContainsFunc(q.call.args, corpus.IsStream) {
-		most = writeBatches // the writer of the stream may wait for each answer
-	}
-	within := 0 // that of the index
-	if q.call.given("max-distance") {
-		within = distanceOption(*q.k)
-	}
+// withIndex opens the index for do.
+func (q *querying) withIndex(do func(*neardup.Index) error) error {
 	x, err := q.indexes.openToCompare(q.indexes.dir, "", true, new(matchFlags))
 	if err != nil {
 		return err
@@ -102,17 +108,82 @@ func (q *querying) run(ctx context.Context, docs *documentReader) error {
 	if has := x.Plan().MaxDistance; *q.k > has {
 		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *q.k, has), x.Close())
 	}
+	return errors.Join(do(x), x.Close())
+}
+
+// within returns the largest distance of a match; 0 stands for the distance of the index.
+func (q *querying) within() int {
+	if q.call.given("max-distance") {
+		return distanceOption(*q.k)
+	}
+	return 0
+}
+
+// run answers for the documents of the inputs.
+func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentReader) error {
+	most := queryBatches
+	if slices.ContainsFunc(q.call.args, corpus.IsStream) {
+		most = writeBatches // the writer of the stream may wait for each answer
+	}
 	docs.analyzer.Signer = x.Signer()
+	var earlier index.Document // with --key
+	known := false
+	if q.key != "" {
+		var err error
+		if earlier, known, err = x.Get(ctx, q.key); err != nil {
+			return err
+		}
+	}
 	out := newLines(q.call.out)
-	err = docs.forEachBatch(ctx, most, func(batch []*input) error {
+	return docs.forEachBatch(ctx, most, func(batch []*input) error {
 		inputs := compared(batch)
 		rest := out.writeReady(batch)
-		err := query(ctx, x.Index, inputs, within, *q.limit, func(i *input, matches []index.Match) {
-			rest = out.answer(rest, i, matches)
+		err := query(ctx, x.Index, inputs, q.within(), *q.limit, func(i *input, matches []index.Match) {
+			line := i.queryLine(matches)
+			if q.key != "" {
+				line.explain(&i.document, &earlier, known)
+			}
+			rest = out.answer(rest, i, line)
 		})
 		return errors.Join(err, out.Flush())
 	})
-	return errors.Join(err, x.Close())
+}
+
+// explain adds the verdict of dedup, and removes the earlier version of the document from the matches.
+func (l *queryLine) explain(d, earlier *index.Document, known bool) {
+	l.ID = earlier.ID
+	l.Matches = slices.DeleteFunc(l.Matches, func(m matchLine) bool { return known && m.ID == earlier.ID })
+	status := neardup.New
+	switch {
+	case known && d.Fingerprint == earlier.Fingerprint && d.Digest == earlier.Digest:
+		status = neardup.Unchanged
+	case len(l.Matches) > 0:
+		status = neardup.Duplicate
+	case known:
+		status = neardup.Changed
+	}
+	l.Verdict = status.String()
+}
+
+// stored answers for the stored document with the key.
+func (q *querying) stored(ctx context.Context, x *neardup.Index) error {
+	d, found, err := x.Get(ctx, q.key)
+	if err == nil && !found {
+		err = fmt.Errorf("no stored document has the key %s: it was never stored, was a duplicate or was deleted; to find the document that its page duplicates, give the page as input", q.key)
+	}
+	if err != nil {
+		return err
+	}
+	i := &input{key: d.Key, document: d}
+	var line *queryLine
+	err = query(ctx, x.Index, []*input{i}, q.within(), *q.limit, func(i *input, matches []index.Match) {
+		line = i.queryLine(slices.DeleteFunc(matches, func(m index.Match) bool { return m.ID == d.ID }))
+		line.ID = d.ID
+	})
+	if err != nil {
+		return err
+	}
+	return q.call.printJSON(line)
 }
 
 // query asks an index what matches each of the documents of inputs, within k and at most
@@ -134,12 +205,20 @@ func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, f
 // queryBatches is the batching of queries that are read from files: many are answered at once.
 var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Second}
 
-// answer gives an input its line, writes what is ready of a batch, and returns the rest.
-func (l lines) answer(batch []*input, i *input, matches []index.Match) (rest []*input) {
-	line := queryLine{i.document.Key, keyBytes(i.document.Key), i.document.Fingerprint, make([]matchLine, len(matches)), i.at()}
+// queryLine returns the line of an input.
+func (i *input) queryLine(matches []index.Match) *queryLine {
+	line := &queryLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: i.document.Fingerprint, Matches: make([]matchLine, len(matches))}
 	for n, m := range matches {
 		line.Matches[n] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
 	}
+	if i.document.ID == 0 {
+		line.At = i.at()
+	}
+	return line
+}
+
+// answer gives an input its line, writes the lines of a batch that are ready, and returns the rest.
+func (l lines) answer(batch []*input, i *input, line *queryLine) (rest []*input) {
 	i.line = line
 	return l.writeReady(batch)
 }
@@ -200,7 +279,9 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 	found := matches.New()
 	err = s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
 	if err == nil {
-		err = found.Each(ctx, len(inputs), s.limit, func(query int, matches []index.Match) { rest = s.lines.answer(rest, inputs[query], matches) })
+		err = found.Each(ctx, len(inputs), s.limit, func(query int, matches []index.Match) {
+			rest = s.lines.answer(rest, inputs[query], inputs[query].queryLine(matches))
+		})
 	}
 	return errors.Join(err, found.Close())
 }

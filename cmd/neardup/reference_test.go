@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestReference compares docs/reference/cli.md with the help of the subcommands. With -update, it
+// writes the file.
+func TestReference(t *testing.T) {
+	const name = "../../docs/reference/cli.md"
+	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})
+	var page strings.Builder
+	page.WriteString("# Command line\n\n`go test ./cmd/neardup -run Reference -update` writes this page from the help of the subcommands.\n[api.md](../api.md) describes the output and the exit codes.\n")
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&page, "\n## %s\n\n", strings.TrimSuffix(group.Title, ":"))
+		eachCommand(root, group.ID, func(cmd *cobra.Command) { fmt.Fprintf(&page, "- [%s](#%[1]s): %s\n", cmd.Name(), cmd.Short) })
+		eachCommand(root, group.ID, func(cmd *cobra.Command) { describeCommand(&page, cmd) })
+	}
+	if *update {
+		must(t, os.WriteFile(name, []byte(page.String()), 0o666))
+	}
+	if readFile(t, name) != page.String() {
+		t.Errorf("%s is not current: run go test ./cmd/neardup -run Reference -update", name)
+	}
+}
+
+func eachCommand(root *cobra.Command, group string, do func(*cobra.Command)) {
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == group {
+			do(cmd)
+		}
+	}
+}
+
+// describeCommand writes the section of a subcommand.
+func describeCommand(page *strings.Builder, cmd *cobra.Command) {
+	long := cmd.Long
+	if long == "" {
+		long = cmd.Short + "."
+	}
+	fmt.Fprintf(page, "\n### %s\n\n    neardup %s\n\n%s\n\n", cmd.Name(), cmd.Use, strings.TrimSpace(long))
+	for line := range strings.Lines(cmd.Example) {
+		page.WriteString("  " + line)
+	}
+	page.WriteString("\n\n")
+	for line := range strings.Lines(cmd.LocalFlags().FlagUsagesWrapped(92)) {
+		page.WriteString("    " + line)
+	}
+}
+
+// TestHelp checks that each subcommand has an example and that no flag tells its default twice.
+func TestHelp(t *testing.T) {
+	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == "" {
+			continue
+		}
+		if !strings.Contains(cmd.Example, "neardup "+cmd.Name()) {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		for _, line := range strings.Split(cmd.LocalFlags().FlagUsages(), "\n") {
+			if strings.Count(line, "(default") > 1 {
+				t.Errorf("%s: %s", cmd.Name(), line)
+			}
+		}
+	}
+}
