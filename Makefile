@@ -1,0 +1,34 @@
+# Times: on 2 cores, with the dependencies and the build cache in place.
+
+.PHONY: help test short lint race fuzz modules bench docs ci
+
+help:
+	@awk -F ': ## ' '/: ## /{printf "%-10s %s\n", $$1, $$2}' Makefile
+
+test: ## all tests of the root module
+	go test ./...
+
+short: ## the same tests with less work
+	go test -short ./...
+
+lint: ## gofmt, go mod tidy, go vet and staticcheck of all modules
+	.ci/run lint platforms
+
+race: ## the race detector, on all packages that start goroutines
+	.ci/run race
+
+fuzz: ## all fuzz targets, FUZZTIME each
+	.ci/run fuzz
+
+modules: ## tests of the nested modules; they start redis-server and chromium
+	.ci/run modules
+
+bench: ## the figures of README.md for 10 million fingerprints
+	go run ./cmd/neardup bench -n 10e6
+	go run ./cmd/neardup bench -n 10e6 -bare
+
+docs: ## generated reference pages
+	go generate ./...
+
+ci: ## everything that a pull request has to pass
+	.ci/run
