@@ -3,7 +3,7 @@
 .PHONY: help test short lint race fuzz modules bench docs ci
 
 help:
-	@awk -F ': ## ' '/: ## /{printf "%-10s %s\n", $$1, $$2}' Makefile
+	@sed -n 's/^\([a-z]*\): ## /\1\t/p' Makefile
 
 test: ## all tests of the root module
 	go test ./...
