@@ -345,11 +345,11 @@ func TestPages(t *testing.T) {
 		}
 		answer.Body.Close()
 	}
-	time.Sleep(11 * time.Second) // for two moments of the charts
+	time.Sleep(11 * time.Second) // for three samples of the charts
 	b := newTab(t, address)
 
 	b.run(chromedp.Navigate(address))
-	b.has("documents stored", "Verdicts", "Latency", "Packed and live", "check", "documents, by -archive")
+	b.has("documents stored", "Verdicts", "Documents", "check", "documents, by --archive")
 	b.check("overview")
 
 	// By keyboard alone: the first stop leads to the content; then to the search, a key, and Enter.

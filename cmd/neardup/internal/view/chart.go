@@ -41,7 +41,7 @@ type Label struct {
 	Value        bool // the text is a value, not a part of an axis
 }
 
-// Series has one value for each place on the horizontal axis. NaN is no value.
+// Series has one value for each place on the horizontal axis.
 type Series struct {
 	Name, Colour string
 	Values       []float64
@@ -138,50 +138,35 @@ func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 	return c
 }
 
-// lines draws values over time. NaN leaves a gap.
-func (c *Chart) lines(times []time.Time, format func(float64) string, series ...Series) *Chart {
-	first, last := times[0], times[len(times)-1]
-	span := max(last.Sub(first).Seconds(), 1)
+// lines draws values over time.
+func (c *Chart) lines(times []time.Time, series ...Series) *Chart {
 	var names []string
 	for _, t := range times[max(0, len(times)-12):] {
 		names = append(names, t.Format(time.DateTime))
 	}
-	c.describe("time", names, format, series)
+	c.describe("time", names, shortCount, series)
 	most := 0.0
 	for _, s := range series {
-		for _, v := range s.Values {
-			if v > most { // NaN is not
-				most = v
-			}
-		}
+		most = max(most, slices.Max(s.Values))
 	}
-	at := c.scale(most, format)
-	x := func(t time.Time) float64 { return c.Left + (c.Right-c.Left)*t.Sub(first).Seconds()/span }
+	first, span := times[0], max(times[len(times)-1].Sub(times[0]), time.Second)
+	at := c.scale(most, shortCount)
 	for _, s := range series {
 		var points []string
-		for i, v := range append(slices.Clip(s.Values), math.NaN()) {
-			if !math.IsNaN(v) {
-				points = append(points, fmt.Sprintf("%.1f,%.1f", x(times[i]), at(v)))
-				continue
-			}
-			if len(points) == 1 {
-				points = append(points, points[0]) // a dot
-			}
-			if len(points) > 0 {
-				c.Lines = append(c.Lines, Line{strings.Join(points, " "), s.Colour})
-			}
-			points = nil
+		for i, v := range s.Values {
+			x := c.Left + (c.Right-c.Left)*float64(times[i].Sub(first))/float64(span)
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x, at(v)))
 		}
+		c.Lines = append(c.Lines, Line{strings.Join(points, " "), s.Colour})
 	}
-	layout := "15:04"
-	if span < 600 {
-		layout = "15:04:05"
-	} else if span > 36*3600 {
+	layout := "15:04:05"
+	if span > 36*time.Hour {
 		layout = "Jan 2 15:04"
 	}
 	for i, anchor := range []string{"start", "middle", "end"} {
-		t := first.Add(time.Duration(i) * last.Sub(first) / 2)
-		c.Labels = append(c.Labels, Label{X: x(t), Y: c.Bottom + 15, Anchor: anchor, Text: t.Format(layout)})
+		part := float64(i) / 2
+		t := first.Add(time.Duration(part * float64(span)))
+		c.Labels = append(c.Labels, Label{X: c.Left + (c.Right-c.Left)*part, Y: c.Bottom + 15, Anchor: anchor, Text: t.Format(layout)})
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -9,73 +8,34 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Counts is what a server has counted since it began.
+// Counts are the counters of a server since its start.
 type Counts struct {
 	Verdicts map[string]uint64
 	Calls    map[string]Latency
 }
 
-// Latency is how long calls of one kind took.
-type Latency struct {
-	N      uint64
-	Within []Bucket // ascending
-}
-
-// Bucket counts the calls that took at most so many seconds.
-type Bucket struct {
-	Seconds float64
-	N       uint64
-}
-
-// since is what came after an earlier count.
-func (l Latency) since(before Latency) Latency {
-	d := Latency{N: l.N - before.N}
-	for i, b := range l.Within {
-		if i < len(before.Within) {
-			b.N -= before.Within[i].N
-		}
-		d.Within = append(d.Within, b)
-	}
-	return d
-}
-
-// quantile is that of the times, as far as the buckets tell; NaN where there was no call.
-func (l Latency) quantile(q float64) float64 {
-	if l.N == 0 {
-		return math.NaN()
-	}
-	rank, below, from := q*float64(l.N), 0.0, 0.0
-	for _, b := range l.Within {
-		if n := float64(b.N); n >= rank && n > below {
-			return from + (b.Seconds-from)*(rank-below)/(n-below)
-		}
-		below, from = float64(b.N), b.Seconds
-	}
-	return from
-}
-
-// moment is how things were.
+// moment is a sample of the counters.
 type moment struct {
 	at     time.Time
 	stats  index.Stats
 	counts Counts
 }
 
-// history is moments, evenly spaced: when there are too many, every other one goes. So it reaches back
-// to the start in bounded memory.
+// history is samples from the start on, in bounded memory: if there are too many, every second one is
+// dropped.
 type history struct {
 	mu      sync.Mutex
 	moments []moment
-	every   time.Duration
+	every   time.Duration // the least time between two samples
 }
 
 const (
-	// SampleTime is how often Sample is to be called.
+	// SampleTime is the interval of the calls of Sample.
 	SampleTime = 5 * time.Second
 	maxMoments = 480
 )
 
-// Sample remembers how things are now, for the charts.
+// Sample takes a sample for the charts.
 func (p *Pages) Sample(now time.Time) {
 	m := p.now(now)
 	h := &p.history
@@ -85,13 +45,9 @@ func (p *Pages) Sample(now time.Time) {
 		return
 	}
 	if h.moments = append(h.moments, m); len(h.moments) > maxMoments {
-		kept := h.moments[:0]
-		for i := 0; i < len(h.moments); i += 2 {
-			kept = append(kept, h.moments[i])
-		}
-		clear(h.moments[len(kept):])
-		h.moments = kept
-		h.every = kept[len(kept)-1].at.Sub(kept[0].at) / time.Duration(len(kept)) // a little less than between two
+		n := 0
+		h.moments = slices.DeleteFunc(h.moments, func(moment) bool { n++; return n%2 == 0 })
+		h.every = h.moments[len(h.moments)-1].at.Sub(h.moments[0].at) / time.Duration(len(h.moments))
 	}
 }
 
@@ -103,10 +59,34 @@ func (p *Pages) now(at time.Time) moment {
 	return m
 }
 
-// all is the history up to now.
+// all returns the samples, the last one of now.
 func (p *Pages) all() []moment {
 	p.history.mu.Lock()
-	moments := slices.Clone(p.history.moments)
-	p.history.mu.Unlock()
-	return append(moments, p.now(time.Now()))
+	defer p.history.mu.Unlock()
+	return append(slices.Clone(p.history.moments), p.now(time.Now()))
+}
+
+// charts returns the charts of the samples.
+func charts(moments []moment, verdicts []Count) []*Chart {
+	if len(moments) < 3 {
+		return nil
+	}
+	var times []time.Time
+	documents := Series{Name: "documents", Colour: "a"}
+	rates := make([]Series, len(verdicts))
+	for i, m := range moments[1:] {
+		before := &moments[i]
+		times = append(times, m.at)
+		documents.Values = append(documents.Values, float64(m.stats.Documents))
+		for n, v := range verdicts {
+			rates[n].Name, rates[n].Colour = v.Name, v.Colour
+			rate := float64(m.counts.Verdicts[v.Name]-before.counts.Verdicts[v.Name]) / max(m.at.Sub(before.at).Seconds(), 0.001)
+			rates[n].Values = append(rates[n].Values, rate)
+		}
+	}
+	list := []*Chart{newChart("Documents", "Stored documents.", "", "documents").lines(times, documents)}
+	if len(rates) > 0 {
+		list = append(list, newChart("Verdicts", "Verdicts per second.", "", "per second").lines(times, rates...))
+	}
+	return list
 }

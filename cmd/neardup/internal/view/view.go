@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
@@ -46,7 +46,7 @@ var functions = template.FuncMap{
 	"text":    corpus.Escape,
 	"limits":  limits,
 	"bits":    newBits,
-	"bytes":   bytesText,
+	"bytes":   humanize.IBytes,
 	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
 }
 
@@ -73,9 +73,6 @@ func count(n any) string {
 
 // shortCount is a number in few characters.
 func shortCount(v float64) string {
-	if math.IsNaN(v) {
-		return "-"
-	}
 	for _, unit := range []struct {
 		of   float64
 		name string
@@ -88,18 +85,6 @@ func shortCount(v float64) string {
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-func bytesText(n uint64) string {
-	units, v := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}, float64(n)
-	unit := 0
-	for ; v >= 1024 && unit < len(units)-1; unit++ {
-		v /= 1024
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64) + " " + units[unit]
 }
 
 func percent(part, of int64) string {
