@@ -54,7 +54,7 @@ type Options struct {
 	Bare bool
 
 	// Index is what else there is to choose: k (here, 0 makes an index with
-	// 6, since pages have a second fingerprint and a length besides), memory, durability. Its Analyzer is the Signer's name.
+	// 6, since pages have a shingle signature and a length as well), memory, durability. Its Analyzer is the Signer's name.
 	Index index.Options
 
 	// Compaction says when the index is compacted while it is open, in the background. The zero Policy does so
@@ -105,7 +105,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 			return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 		}
 	}
-	x.rule = match.For(x.Stats().Analyzer, 0).With(o.Index.MaxShingleDistance, o.Index.MaxLengthRatio)
+	x.rule = match.Default(0).With(o.Index.MaxShingleDistance, o.Index.ShortAllowance, o.Index.MaxLengthRatio)
 	return x, nil
 }
 

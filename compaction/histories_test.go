@@ -65,7 +65,7 @@ func (d *drawer) document() index.Document {
 		doc.Scope = []string{"a.example", colliding[0], colliding[1]}[i]
 	}
 	if d.IntN(3) == 0 {
-		doc.Shingle = pick[fingerprint.Fingerprint](d, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0))
+		doc.Shingles = fingerprint.ShingleSignature{pick[uint64](d, 7, 0xffff, 0x3ffff, ^uint64(0)), 0, 0, pick[uint64](d, 0, 1, ^uint64(0))}
 	}
 	if d.IntN(3) == 0 {
 		doc.Tokens = pick(d, 100, 120, 130, 131, 150, 1000)
@@ -205,6 +205,7 @@ func namedPlan(t testing.TB, name string, k int) *plan.Plan {
 func (d *drawer) drawRule() {
 	d.rule.KeepDuplicates = d.IntN(3) == 0
 	d.rule.MaxShingleDistance = pick(d, 0, 0, 13, 18, -1)
+	d.rule.ShortAllowance = pick(d, 0, 0, 10, -1)
 	d.rule.MaxLengthRatio = pick(d, 0, 0, 1, 1.5, -1)
 }
 

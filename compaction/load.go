@@ -165,7 +165,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 			return err
 		}
 		record := store.Record{
-			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingle: uint64(doc.Shingle), Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
+			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingles: doc.Shingles, Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
 		}
 		if keepAdded && !doc.Added.IsZero() {
 			record.Time = match.Second(doc.Added)

@@ -38,7 +38,7 @@ func (e *exactness) draw(n int) []index.Document {
 		for _, fp := range set.Fingerprints {
 			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
 			if e.IntN(3) == 0 {
-				d.Key, d.Shingle = fmt.Sprint("page ", e.keyed), fingerprint.Fingerprint(e.IntN(3))
+				d.Key, d.Shingles = fmt.Sprint("page ", e.keyed), fingerprint.ShingleSignature{2: uint64(e.IntN(3))}
 				d.Scope = pick(e, "", "", "a")
 				e.keyed++
 			}
@@ -262,7 +262,7 @@ func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
 			for _, method := range []string{oneByOne, "each", "scanned", ""} {
 				for _, s := range []step{
 					{docs: queries, k: p.MaxDistance}, {docs: queries, k: p.MaxDistance / 2, limit: 2}, {docs: queries[:1], k: p.MaxDistance}, {},
-					{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingle: 1}), k: p.MaxDistance},
+					{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingles: fingerprint.ShingleSignature{2: 1}}), k: p.MaxDistance},
 				} {
 					s.what, s.method = "query", method
 					steps = append(steps, s)

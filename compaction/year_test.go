@@ -119,10 +119,10 @@ func (y *year) open(h *host, today int) {
 	h.named++
 	p := &hostPage{due: today + y.r.IntN(5)}
 	p.Key, p.Scope = fmt.Sprintf("http://%s.example/%d", h.scope, h.named), h.scope
-	p.Fingerprint, p.Shingle = fingerprint.Fingerprint(y.r.Uint64()), fingerprint.Fingerprint(y.r.Uint64())
+	p.Fingerprint, p.Shingles = fingerprint.Fingerprint(y.r.Uint64()), fingerprint.ShingleSignature{y.r.Uint64(), y.r.Uint64(), y.r.Uint64(), y.r.Uint64()}
 	if len(h.pages) > 0 && y.r.IntN(10) == 0 {
 		of := h.pages[y.r.IntN(len(h.pages))]
-		p.Fingerprint, p.Shingle = of.Fingerprint^1<<y.r.IntN(64), of.Shingle
+		p.Fingerprint, p.Shingles = of.Fingerprint^1<<y.r.IntN(64), of.Shingles
 	}
 	h.pages = append(h.pages, p)
 }
@@ -143,7 +143,7 @@ func (y *year) crawl(h *host, today int) {
 		case 1, 2:
 			p.Fingerprint ^= 1 << y.r.IntN(64)
 		case 3:
-			p.Fingerprint, p.Shingle = fingerprint.Fingerprint(y.r.Uint64()), fingerprint.Fingerprint(y.r.Uint64())
+			p.Fingerprint, p.Shingles = fingerprint.Fingerprint(y.r.Uint64()), fingerprint.ShingleSignature{y.r.Uint64(), y.r.Uint64(), y.r.Uint64(), y.r.Uint64()}
 		}
 		p.due = today + 1 + y.r.IntN(5)
 		docs = append(docs, p.Document)

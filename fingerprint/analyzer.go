@@ -7,32 +7,31 @@ import (
 
 // Signature is the result of an [Analyzer] for a text.
 //
-// With MethodMinHash, both fingerprints are of sets. If two texts share a part J of all their words,
-// their Fingerprints differ in 32(1-J) bits on average. The Shingles do the same for windows of
-// four words.
+// With MethodMinHash, both Fingerprint and Shingles are MinHashes of sets. If two texts have a Jaccard
+// similarity J of their sets of words, their Fingerprints differ in 32(1-J) bits on average.
 //
 // A text is Short if it has fewer than 5 words, or 50 with MethodSimhash. A word is a run of letters,
 // digits and marks. In scripts without spaces, 1.5 ideographs, 3 kana or 4 characters of South-East
 // Asia count as one word, so that translations of a text are about equally long. A Short text has
 // too few features to tell near from far, so its Fingerprint is a hash of its token sequence: texts
-// with equal tokens have equal Fingerprints, and all others differ in 32 bits on average. Its Shingle
-// is computed as always.
+// with equal tokens have equal Fingerprints, and all others differ in 32 bits on average. Its Shingles
+// are computed as always.
 type Signature struct {
 	// Fingerprint is the MinHash of the set of tokens or, with MethodSimhash, the simhash of the
 	// features.
 	Fingerprint Fingerprint
 
-	// Shingle is the MinHash or simhash of the windows of four tokens. A text of fewer tokens has one
-	// window, all of them.
-	Shingle Fingerprint
+	// Shingles is the MinHash of the windows of four tokens, with either method. A text of fewer tokens
+	// has one window, all of them.
+	Shingles ShingleSignature
 
 	// Digest identifies the sequence of all tokens. It does not depend on the options. Texts that
 	// differ only in white space, punctuation, case or Unicode form have equal Digests; texts
 	// with any other difference do not.
 	Digest Digest
 
-	// Tokens is the number of tokens. It is 0 if the text has no letter or digit. Both fingerprints
-	// and the Digest are 0 then, and Short is true.
+	// Tokens is the number of tokens. It is 0 if the text has no letter or digit. All other
+	// fields are 0 then, and Short is true.
 	Tokens int
 
 	// Short reports whether Fingerprint is a hash of the token sequence.
@@ -91,7 +90,8 @@ type scratch struct {
 	digest    digester
 	batch     []uint64 // hashes of tokens
 
-	words, windows minHash
+	words    minHash
+	shingles shingleBins
 }
 
 const (
@@ -113,56 +113,54 @@ func (a *Analyzer) release(sc *scratch) {
 
 // minHashes returns the Signature with MethodMinHash. It holds one batch of tokens at a time.
 func (a *Analyzer) minHashes(sc *scratch) Signature {
-	words, windows4 := &sc.words, &sc.windows
-	words.reset()
-	windows4.reset()
+	sc.words.reset()
+	sc.shingles.reset()
 	t := &sc.tokenizer
 	total := 0
-	for carried := 0; ; { // tokens of the batch before, for the windows that begin there
+	for carried := 0; ; { // tokens of the batch before, for the shingles that begin there
 		sc.batch = t.next(sc.batch[:carried], batchSize)
 		batch := sc.batch
 		tokens := batch[carried:]
 		sc.digest.add(tokens) // before seedAll: the digest does not depend on the options
 		a.options.seedAll(tokens)
 		total += len(tokens)
-		addTokens(words, windows4, batch, carried)
+		addTokens(&sc.words, &sc.shingles, batch, carried)
 		if t.done() {
 			break
 		}
 		carried = copy(sc.batch, batch[max(0, len(batch)-shingleSize+1):])
 	}
-	if total == 0 {
-		return Signature{Short: true}
-	}
-	if total < shingleSize { // the only window
-		windows4.add(windows(sc.batch, shingleSize)[0])
-	}
-	s := Signature{words.fingerprint(), windows4.fingerprint(), sc.digest.sum(), total, t.words() < a.options.shortWords()}
-	if s.Short { // its few tokens are in one batch
-		s.Fingerprint = sequenceHash(sc.batch)
-	}
-	return s
+	return a.signature(sc, total, sc.words.fingerprint)
 }
 
 // simhashes returns the Signature with MethodSimhash.
 func (a *Analyzer) simhashes(sc *scratch) Signature {
+	sc.shingles.reset()
 	t := &sc.tokenizer
 	sc.batch = sc.batch[:0]
 	for !t.done() {
 		sc.batch = t.next(sc.batch, batchSize)
 	}
 	tokens := sc.batch
-	if len(tokens) == 0 {
-		return Signature{Short: true}
-	}
 	sc.digest.add(tokens)
 	a.options.seedAll(tokens)
-	s := Signature{
-		simhash(windows(tokens, max(a.options.Window, 1))), simhash(windows(tokens, shingleSize)),
-		sc.digest.sum(), len(tokens), t.words() < a.options.shortWords(),
+	addTokens(&sc.words, &sc.shingles, tokens, 0)
+	return a.signature(sc, len(tokens), func() Fingerprint { return simhash(windows(tokens, max(a.options.Window, 1))) })
+}
+
+// signature returns the Signature of a text with so many tokens, of which the last are in sc.batch.
+func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Signature {
+	if total == 0 {
+		return Signature{Short: true}
 	}
-	if s.Short {
-		s.Fingerprint = sequenceHash(tokens)
+	if total < shingleSize { // the only shingle
+		sc.shingles.add(windows(sc.batch, shingleSize)[0])
+	}
+	s := Signature{Shingles: sc.shingles.signature(), Digest: sc.digest.sum(), Tokens: total}
+	if s.Short = sc.tokenizer.words() < a.options.shortWords(); s.Short { // all its tokens are in sc.batch
+		s.Fingerprint = sequenceHash(sc.batch)
+	} else {
+		s.Fingerprint = of()
 	}
 	return s
 }

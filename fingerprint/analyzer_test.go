@@ -49,7 +49,7 @@ func naiveMinHashes(o Options, tokens []string) Signature {
 	if len(tokens) == 0 {
 		return Signature{Short: true}
 	}
-	sig := Signature{naiveMinHash(tokens, hash), naiveMinHash(naiveWindows(tokens, 4), hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 5*12}
+	sig := Signature{naiveMinHash(tokens, hash), naiveShingles(tokens, hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 5*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -89,6 +89,31 @@ func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
 	return f
 }
 
+// naiveShingles is the oracle for Signature.Shingles.
+func naiveShingles(tokens []string, hash func(string) uint64) (s ShingleSignature) {
+	least := map[int]uint64{}
+	for _, window := range naiveWindows(tokens, shingleSize) {
+		h := naiveWindowHash(window, hash)
+		if other, ok := least[int(h>>56)]; !ok || h < other {
+			least[int(h>>56)] = h
+		}
+	}
+	for bin := range 256 {
+		for t := range 256 {
+			distance := t * (t + 1) / 2
+			word, bit := (bin/64+distance/64)%4, (bin%64-distance%64+64)%64
+			if h, ok := least[64*word+bit]; ok {
+				subset := t ^ t>>1 // the Gray code of t
+				if (bits.OnesCount64(mix(h)>>56&uint64(subset))+int(mix(h)))%2 != 0 {
+					s[bin/64] |= 1 << (bin % 64)
+				}
+				break
+			}
+		}
+	}
+	return s
+}
+
 // naiveSimhash is the oracle for MethodSimhash.
 func naiveSimhash(o Options, tokens []string) Signature {
 	hash := naiveHashOf(o)
@@ -106,7 +131,7 @@ func naiveSimhash(o Options, tokens []string) Signature {
 		}
 		return s.fingerprint()
 	}
-	sig := Signature{sum(naiveWindows(tokens, max(o.Window, 1))), sum(naiveWindows(tokens, 4)), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 50*12}
+	sig := Signature{sum(naiveWindows(tokens, max(o.Window, 1))), naiveShingles(tokens, hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 50*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -275,8 +300,8 @@ func TestNames(t *testing.T) {
 		seen[name] = o
 	}
 	for o, want := range map[Options]string{
-		{}: "text/4", {Seed: 31}: "text/4 seed=1f", {Method: MethodSimhash}: "simhash/1", {Method: MethodSimhash, Window: 1}: "simhash/1",
-		{Method: MethodSimhash, Window: 2, Seed: 1}: "simhash/1 window=2 seed=1",
+		{}: "text/5", {Seed: 31}: "text/5 seed=1f", {Method: MethodSimhash}: "simhash/2", {Method: MethodSimhash, Window: 1}: "simhash/2",
+		{Method: MethodSimhash, Window: 2, Seed: 1}: "simhash/2 window=2 seed=1",
 	} {
 		if got := newAnalyzer(t, o).Name(); got != want {
 			t.Errorf("%+v is %q, want %q", o, got, want)
@@ -299,8 +324,8 @@ func TestSeedsHaveNothingInCommon(t *testing.T) {
 		for i, a := range sigs {
 			for _, b := range sigs[:i] {
 				sum += float64(a.Fingerprint.Distance(b.Fingerprint))
-				shingles += float64(a.Shingle.Distance(b.Shingle))
-				if a.Fingerprint.Distance(b.Fingerprint) < 10 || a.Shingle.Distance(b.Shingle) < 10 {
+				shingles += float64(a.Shingles.Distance(b.Shingles)) / 4
+				if a.Fingerprint.Distance(b.Fingerprint) < 10 || a.Shingles.Distance(b.Shingles) < 80 {
 					t.Errorf("%s: two seeds come within %v and %v", newAnalyzer(t, o).Name(), a, b)
 				}
 			}

@@ -10,6 +10,12 @@ import (
 // editShares counts the texts that still match themselves, by the rule of dedup, after edits.
 type editShares struct{ total, first, three, six int }
 
+// near is the rule of dedup for long texts.
+func near(x, y Signature) bool {
+	distance := x.Fingerprint.Distance(y.Fingerprint)
+	return distance <= 6 && 2*distance+x.Shingles.Distance(y.Shingles) <= 44
+}
+
 // add takes note of a text and its edited form, by each analyzer.
 func (e *editShares) add(analyzers []*Analyzer, text, changed string) {
 	for _, a := range analyzers {
@@ -20,7 +26,7 @@ func (e *editShares) add(analyzers []*Analyzer, text, changed string) {
 			continue
 		}
 		e.first++
-		if distance+x.Shingle.Distance(y.Shingle) > 13 {
+		if !near(x, y) {
 			continue
 		}
 		e.six++

@@ -22,7 +22,7 @@ func ExampleAnalyzer() {
 	fmt.Println(s.Fingerprint, s.Tokens)
 	fmt.Println(s.Fingerprint.Distance(t.Fingerprint), s.Fingerprint.Distance(u.Fingerprint))
 	// Output:
-	// text/4
+	// text/5
 	// 799efa77b2e0dcaa 9
 	// 0 2
 }
@@ -91,7 +91,7 @@ func ExampleOptions_shingles() {
 		panic(err)
 	}
 	fmt.Println(a.Name(), a.Text("The quick brown fox jumps").Tokens)
-	// Output: simhash/1 window=3 5
+	// Output: simhash/2 window=3 5
 }
 
 func ExampleAccumulator() {

@@ -39,11 +39,11 @@ func TestGolden(t *testing.T) {
 		}
 		// A checkout may change line ends; they are separators either way.
 		var got bytes.Buffer
-		fmt.Fprintf(&got, "# fingerprint, shingle, digest, tokens, short, analyzer. Part of the disk format: see golden_test.go.\n")
+		fmt.Fprintf(&got, "# fingerprint, shingles, digest, tokens, short, analyzer. Part of the disk format: see golden_test.go.\n")
 		for _, o := range goldenOptions() {
 			a := newAnalyzer(t, o)
 			s := a.Text(string(text))
-			fmt.Fprintf(&got, "%v %v %v %d %v %s\n", s.Fingerprint, s.Shingle, s.Digest, s.Tokens, s.Short, a.Name())
+			fmt.Fprintf(&got, "%v %v %v %d %v %s\n", s.Fingerprint, s.Shingles, s.Digest, s.Tokens, s.Short, a.Name())
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
 		if *update {

@@ -12,8 +12,6 @@ const (
 	prime3 = 1609587929392839161
 	prime4 = 9650029242287828579
 	prime5 = 2870177450012600261
-
-	squared1 = prime1 * prime1 % (1 << 64)
 )
 
 // mix is the final mix of xxhash64, a bijection.

@@ -25,21 +25,27 @@ func (m *minHash) add(hash uint64) {
 	*bin = min(*bin, hash)
 }
 
-// addTokens adds every token from number carried on to words, and every window of four tokens to
-// windows. The tokens before are the last three of the previous batch, or none.
-func addTokens(words, windows *minHash, tokens []uint64, carried int) {
+// leaving is the factor of the first token in the hash of a shingle.
+var leaving = power(shingleSize - 1)
+
+// addTokens adds every token from number carried on to words, and every shingle to shingles. The tokens
+// before are the last ones of the previous batch, one fewer than a shingle has, or none.
+func addTokens(words *minHash, shingles *shingleBins, tokens []uint64, carried int) {
 	for _, h := range tokens[carried:max(carried, min(shingleSize-1, len(tokens)))] {
 		words.add(h)
 	}
 	if len(tokens) < shingleSize {
 		return
 	}
-	sum1, sum2, third := tokens[0]*prime1+tokens[1], tokens[1]*prime1+tokens[2], tokens[2]
-	for _, fourth := range tokens[shingleSize-1:] { // one loop for both: the processor overlaps them
-		words.add(fourth)
-		sum3 := third*prime1 + fourth
-		windows.add(sum1*squared1 + sum3)
-		sum1, sum2, third = sum2, sum3, fourth
+	leaving, sum := leaving, uint64(0)
+	for _, h := range tokens[:shingleSize-1] {
+		sum = sum*prime1 + h
+	}
+	for i, h := range tokens[shingleSize-1:] { // one loop for both: the processor overlaps them
+		words.add(h)
+		sum = sum*prime1 + h
+		shingles.add(sum)
+		sum -= tokens[i] * leaving
 	}
 }
 

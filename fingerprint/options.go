@@ -25,7 +25,7 @@ type Options struct {
 type Method int
 
 const (
-	// MethodMinHash computes the MinHash of the set of words and of the set of windows of four words.
+	// MethodMinHash computes the MinHash of the set of words.
 	MethodMinHash Method = iota
 
 	// MethodSimhash computes the simhash of all words, or windows of words, weighted by their
@@ -51,11 +51,11 @@ func (o *Options) check() error {
 }
 
 // Version begins the name of every Analyzer with MethodMinHash. It changes if the tables, the tokens,
-// the hashes or the fingerprint of any text change.
-const Version = "text/4"
+// the hashes or the signature of any text change.
+const Version = "text/5"
 
 // simhashVersion is the Version of MethodSimhash.
-const simhashVersion = "simhash/1"
+const simhashVersion = "simhash/2"
 
 // name lists the options that are not the defaults, in a fixed order.
 func (o *Options) name() string {

@@ -131,21 +131,21 @@ func TestRepeatedDocuments(t *testing.T) {
 // Arguments within a limit, exactly at it, and one beyond it.
 func TestEdgesOfLimits(t *testing.T) {
 	const base = fingerprint.Fingerprint(1 << 62)
-	bits := func(n int) fingerprint.Fingerprint { return 1<<n - 1 }
-	m := openModelled(t, index.Options{MaxDistance: 4, MaxShingleDistance: 10, MaxLengthRatio: 1.5})
+	bits := func(n int) uint64 { return 1<<n - 1 }
+	m := openModelled(t, index.Options{MaxDistance: 4, MaxShingleDistance: 14, ShortAllowance: -1, MaxLengthRatio: 1.5})
 	defer m.Index.Close()
-	m.add(t, index.Document{Key: "stored", Fingerprint: base, Shingle: 1 << 60, Tokens: 100})
+	m.add(t, index.Document{Key: "stored", Fingerprint: base, Shingles: fingerprint.ShingleSignature{1 << 60}, Tokens: 100})
 	for _, c := range []struct {
 		what string
 		doc  index.Document
 		want index.Status
 	}{
-		{"k - 1 bits", index.Document{Fingerprint: base ^ bits(3)}, index.Duplicate},
-		{"k bits", index.Document{Fingerprint: base ^ bits(4)}, index.Duplicate},
-		{"k + 1 bits", index.Document{Fingerprint: base ^ bits(5)}, index.New},
-		{"both distances below the limit", index.Document{Fingerprint: base ^ bits(4), Shingle: 1<<60 ^ bits(5)}, index.Duplicate},
-		{"both distances at the limit", index.Document{Fingerprint: base ^ bits(4), Shingle: 1<<60 ^ bits(6)}, index.Duplicate},
-		{"both distances beyond the limit", index.Document{Fingerprint: base ^ bits(4), Shingle: 1<<60 ^ bits(7)}, index.New},
+		{"k - 1 bits", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(3))}, index.Duplicate},
+		{"k bits", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(4))}, index.Duplicate},
+		{"k + 1 bits", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(5))}, index.New},
+		{"both distances below the limit", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(4)), Shingles: fingerprint.ShingleSignature{1<<60 ^ bits(5)}}, index.Duplicate},
+		{"both distances at the limit", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(4)), Shingles: fingerprint.ShingleSignature{1<<60 ^ bits(6)}}, index.Duplicate},
+		{"both distances beyond the limit", index.Document{Fingerprint: base ^ fingerprint.Fingerprint(bits(4)), Shingles: fingerprint.ShingleSignature{1<<60 ^ bits(7)}}, index.New},
 		{"shorter, within the ratio", index.Document{Fingerprint: base, Tokens: 67}, index.Duplicate},
 		{"shorter, beyond the ratio", index.Document{Fingerprint: base, Tokens: 66}, index.New},
 		{"longer, below the ratio", index.Document{Fingerprint: base, Tokens: 149}, index.Duplicate},
@@ -179,7 +179,7 @@ func TestEdgesOfSizes(t *testing.T) {
 		{"tokens", index.Document{Tokens: match.MaxTokens}, true},
 		{"tokens", index.Document{Tokens: match.MaxTokens + 1}, false},
 		{"tokens", index.Document{Tokens: -1}, false},
-		{"digest", index.Document{Key: "digest", Digest: math.MaxUint64, Shingle: math.MaxUint64, Fingerprint: math.MaxUint64, Tokens: match.MaxTokens}, true},
+		{"digest", index.Document{Key: "digest", Digest: math.MaxUint64, Shingles: fingerprint.ShingleSignature{3: math.MaxUint64}, Fingerprint: math.MaxUint64, Tokens: match.MaxTokens}, true},
 	} {
 		c.doc.Fingerprint ^= numbered(10)[i].Fingerprint // far from the others
 		v, err := x.Index.CheckAndAdd(t.Context(), c.doc)

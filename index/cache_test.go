@@ -90,8 +90,11 @@ func TestTimesOfNoClock(t *testing.T) {
 // TestShingleCache: what it knows is what was put, whatever took the place of what, from
 // several goroutines; and of as many as it has slots, put in order, it knows all.
 func TestShingleCache(t *testing.T) {
-	shingleOf := func(id uint64) fingerprint.Fingerprint {
-		return fingerprint.Fingerprint(bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17) * min(id%5, 1)) // 0 at times
+	shingleOf := func(id uint64) (s fingerprint.ShingleSignature) { // 0 at times
+		for i := range s {
+			s[i] = bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17*i) * min(id%5, 1)
+		}
+		return s
 	}
 	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1, 64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
 		c := newShingleCache(limit)
@@ -115,13 +118,13 @@ func TestShingleCache(t *testing.T) {
 			c.put(id, shingleOf(id))
 		}
 		for id := range slots {
-			if shingle, known := c.get(id); shingleOf(id) != 0 && (!known || shingle != shingleOf(id)) {
+			if shingle, known := c.get(id); !shingleOf(id).IsZero() && (!known || shingle != shingleOf(id)) {
 				t.Fatalf("%d slots: %d is %v, known is %v", slots, id, shingle, known)
 			}
 		}
 		for _, id := range []uint64{math.MaxUint64, 1 << 52, 1<<40 - 1, 1 << 40} {
-			c.put(id, 7)
-			if shingle, known := c.get(id); known && shingle != 7 {
+			c.put(id, shingleOf(7))
+			if shingle, known := c.get(id); known && shingle != shingleOf(7) {
 				t.Errorf("%d slots: %d is %v", slots, id, shingle)
 			}
 		}
@@ -137,19 +140,20 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 	const near = 200
 	for i := range near {
 		fp := testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))
-		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingle: fingerprint.Fingerprint(rng.Uint64() | 1)}))
+		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(), rng.Uint64()}}))
 	}
 	for round := range 3 {
-		for _, rule := range []int{-1, 16, 30, 64 + 6} {
+		for _, rule := range []int{-1, 44, 130, 256 + 2*6} {
 			for q := range 3 {
-				shingle := fingerprint.Fingerprint(1 << q)
+				var shingle fingerprint.ShingleSignature
+				shingle[q] = 1
 				x.opts.MaxShingleDistance = rule
-				got, err := x.Query(t.Context(), Query{Signature: fingerprint.Signature{Shingle: shingle}})
+				got, err := x.Query(t.Context(), Query{Signature: fingerprint.Signature{Shingles: shingle}})
 				must(t, err)
 				want := 0
 				for d, err := range x.Documents(t.Context()) {
 					must(t, err)
-					if distance := d.Fingerprint.Distance(0); rule < 0 || distance+d.Shingle.Distance(shingle) <= rule {
+					if distance := d.Fingerprint.Distance(0); rule < 0 || 2*distance+d.Shingles.Distance(shingle) <= rule {
 						want++
 					}
 				}

@@ -52,10 +52,10 @@ const (
 )
 
 // CheckAndAdd stores a document unless another stored document of its scope matches: within the
-// MaxDistance of the index and, if both have a Shingle, with Shingles within
+// MaxDistance of the index and, if both have Shingles, with Shingles within
 // Options.MaxShingleDistance. A document whose Key is known is a recrawl. It is compared with the
 // other documents only, and it replaces the earlier version, or, if it has become a duplicate of
-// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingle and
+// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingles and
 // Scope keeps its ID. With Options.KeepDuplicates a duplicate is stored as well.
 //
 // Searches of concurrent calls run in parallel, and commits share flushes of the disk. The order of concurrent documents that match each

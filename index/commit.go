@@ -152,7 +152,7 @@ func (c *change) store(d *Document, old Document, known bool) {
 // sameEntries reports whether a new version of a document keeps the entries, and so the ID, of the
 // earlier one. Equal Shingles are required since they are cached by ID.
 func sameEntries(old, d *Document) bool {
-	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingle == d.Shingle
+	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
 // maxChangeBytes bounds a commit. Pebble's own bound is 4 GB.

@@ -119,11 +119,11 @@ func TestLongCallsAreCancelled(t *testing.T) {
 		"CheckAndAdd among candidates with other Shingles": {func(x *Index) {
 			docs := make([]Document, copies)
 			for i := range docs {
-				docs[i].Shingle = ^fingerprint.Fingerprint(0)
+				docs[i].Shingles = fingerprint.ShingleSignature{^uint64(0)}
 			}
 			must(t, x.Add(t.Context(), docs...))
 		}, func(ctx context.Context, x *Index) error {
-			_, err := x.CheckAndAdd(ctx, Document{Shingle: 1})
+			_, err := x.CheckAndAdd(ctx, Document{Shingles: fingerprint.ShingleSignature{1}})
 			return err
 		}, copies},
 		"DeleteBefore of many records": {func(x *Index) {

@@ -61,7 +61,7 @@ const (
 var removedDocuments = []uint64{288, 299, 311} // a bare one, a packed one with a record, and a live one
 
 // documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides what a
-// document has: with 0 nothing but a fingerprint, else a key, and with 1 a Shingle as well.
+// document has: with 0 nothing but a fingerprint, else a key, and with 1 Shingles as well.
 // Fingerprints ascend with the IDs.
 func documents(first, n uint64) (docs []index.Document) {
 	for id := first; id < first+n; id++ {
@@ -71,7 +71,7 @@ func documents(first, n uint64) (docs []index.Document) {
 			d.Key = fmt.Sprint("key", id)
 		}
 		if id%6 == 1 {
-			d.Shingle = fingerprint.Fingerprint(rng.Uint64())
+			d.Shingles = fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}
 		}
 		docs = append(docs, d)
 	}

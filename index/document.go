@@ -15,13 +15,13 @@ import (
 //	ID          uint64                  // assigned by the index: 1, 2, 3, and so on, never twice; ignored in calls that store
 //	Key         string                  // usually a URL, at most 64 KiB; a document with a known key replaces the earlier one. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
-//	Shingle     fingerprint.Fingerprint // the second one of a fingerprint.Signature. 0: none
+//	Shingles    fingerprint.ShingleSignature // of a fingerprint.Signature. Zero: none
 //	Digest      fingerprint.Digest      // of the token sequence of the text. 0: not known
 //	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
 //	Added       time.Time               // when it was last stored, in whole seconds, UTC; zero without a record; ignored in calls that store
 //
-// Signature returns Fingerprint, Shingle and Tokens as one fingerprint.Signature.
+// Signature returns Fingerprint, Shingles and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document that matches a query. Its fields:
@@ -36,7 +36,7 @@ func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d
 
 func recordOf(d *Document) store.Record {
 	return store.Record{
-		Fingerprint: uint64(d.Fingerprint), Time: match.Second(d.Added), Shingle: uint64(d.Shingle),
+		Fingerprint: uint64(d.Fingerprint), Time: match.Second(d.Added), Shingles: d.Shingles,
 		Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key,
 	}
 }
@@ -55,7 +55,7 @@ func (x *Index) validate(docs []Document) error {
 }
 
 // matching loads a candidate, and reports whether it is stored in the scope of a query and matches it by
-// the rule. A Shingle that is cached and too far rules a candidate out without a read of its record.
+// the rule. A Shingles that is cached and too far rules a candidate out without a read of its record.
 func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
 	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {
@@ -95,7 +95,7 @@ func (r *reader) document(id, stored uint64) (d Document, found bool, err error)
 		return Document{}, false, err
 	case recorded:
 		d = documentOf(id, record)
-		r.x.shingles.put(id, d.Shingle)
+		r.x.shingles.put(id, d.Shingles)
 		return d, true, nil
 	case !r.x.hasBare.Load():
 		return Document{}, false, fmt.Errorf("%w: document %d, fingerprint %016x, has no record", ErrCorrupt, id, stored)
@@ -149,7 +149,7 @@ func documentOf(id uint64, r store.Record) Document {
 		ID:          id,
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
-		Shingle:     fingerprint.Fingerprint(r.Shingle),
+		Shingles:    r.Shingles,
 		Digest:      fingerprint.Digest(r.Digest),
 		Tokens:      int(r.Tokens),
 		Scope:       r.Scope,

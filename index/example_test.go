@@ -43,7 +43,7 @@ func Example() {
 		if s.Tokens == 0 {
 			continue // no text, so nothing to compare
 		}
-		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingle: s.Shingle, Digest: s.Digest, Tokens: s.Tokens})
+		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func TestDeletionsAtOnce(t *testing.T) {
 		addAt(t, x, docs, time.Unix(1000, 0))
 		recrawled := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
 		for i := range recrawled {
-			recrawled[i].Shingle = 1 // a changed page gets a new ID
+			recrawled[i].Shingles[0] = 1 // a changed page gets a new ID
 		}
 		x.opts.Now = func() time.Time { return time.Unix(3000, 0) }
 		var removed atomic.Int64

@@ -12,7 +12,7 @@
 //     changes k and the plan, of a closed index, in one step.
 //
 // Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID is used
-// twice. A document that is stored again with the same Fingerprint, Shingle and Scope keeps its ID.
+// twice. A document that is stored again with the same Fingerprint, Shingles and Scope keeps its ID.
 //
 // An Index is safe for concurrent use. Close waits for calls in progress.
 package index
@@ -38,8 +38,7 @@ import (
 type Index struct {
 	store   *store.Store
 	opts    Options
-	limits  match.Rule // of its analyzer, within any distance
-	ofTexts bool       // the analyzer that is recorded is one of texts
+	ofTexts bool // the analyzer that is recorded is one of texts
 
 	state   atomic.Pointer[state] // replaced under commitMu
 	readers sync.Pool             // of *reader
@@ -143,7 +142,6 @@ func (x *Index) load() (*plan.Plan, error) {
 		header = x.store.Header()
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
-	x.limits = match.For(header.Analyzer, 0)
 	x.firstRecord.Store(noRecord)
 	x.hasBare.Store(x.counters.Bare > 0)
 	return p, x.withView(func(v *store.View) (err error) {
@@ -264,7 +262,7 @@ var (
 	ErrDistance = fault.ErrDistance
 
 	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
-	// others of that kind: fingerprint, Shingle and Tokens are 0. An index that has no
+	// others of that kind: fingerprint, Shingles and Tokens are 0. An index that has no
 	// fingerprint.Analyzer recorded takes it for a fingerprint of 0 like any other.
 	ErrNoText = fault.ErrNoText
 

@@ -108,7 +108,7 @@ func TestDocumentsWithoutText(t *testing.T) {
 	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
 	must(t, err)
 	s := analyzer.Text("?!")
-	empty := Document{Key: "empty", Fingerprint: s.Fingerprint, Shingle: s.Shingle, Tokens: s.Tokens}
+	empty := Document{Key: "empty", Fingerprint: s.Fingerprint, Shingles: s.Shingles, Tokens: s.Tokens}
 	other := Document{Key: "other", Fingerprint: 1 << 63}
 	for name, want := range map[string]error{
 		analyzer.Name(): ErrNoText, "visible " + analyzer.Name(): ErrNoText, "phash 64": nil, "": nil,

@@ -103,9 +103,9 @@ func drawDocument(t *rapid.T) index.Document {
 		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
 		Added:       time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"), 0),
 		// None, and some within 16 bits of each other, some just beyond.
-		Shingle: rapid.SampledFrom([]fingerprint.Fingerprint{0, 0, 0, 7, 0xffff, 0x3ffff, ^fingerprint.Fingerprint(0)}).Draw(t, "shingle"),
-		Digest:  rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
-		Tokens:  rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
+		Shingles: rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {}, {}, {7}, {0xffff}, {0, 0xffff}, {0, 0, 0x3ffff}, {3: ^uint64(0)}}).Draw(t, "shingles"),
+		Digest:   rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
+		Tokens:   rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
 	}
 }
 
@@ -117,6 +117,7 @@ func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
 			Analyzer:           rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t, "analyzer"),
 			MaxDistance:        rapid.SampledFrom([]int{index.Exact, 1, 3, 5}).Draw(t, "k"),
 			MaxShingleDistance: rapid.SampledFrom([]int{0, 0, 13, 15, 18, -1}).Draw(t, "shingle limit"),
+			ShortAllowance:     rapid.SampledFrom([]int{0, 0, 7, -1}).Draw(t, "allowance"),
 			MaxLengthRatio:     rapid.SampledFrom([]float64{0, 0, 1, 1.5, -1}).Draw(t, "length ratio"),
 			KeepDuplicates:     rapid.Bool().Draw(t, "keep duplicates"),
 		})
@@ -147,7 +148,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 				docs[i].Key = fmt.Sprint(rng.IntN(600))
 			}
 			if rng.IntN(3) > 0 {
-				docs[i].Shingle = fingerprint.Fingerprint(testgen.Flip(rng, 1, ^uint64(0), rng.IntN(15)))
+				docs[i].Shingles = fingerprint.ShingleSignature{testgen.Flip(rng, 1, ^uint64(0), rng.IntN(15))}
 				docs[i].Tokens = 100 + rng.IntN(50)
 			}
 		}

@@ -150,7 +150,7 @@ func TestLargestCaches(t *testing.T) {
 		if n := int64(len(x.shingles.slots)) * shingleSlotBytes; n > process.Memory()/shingleShare || n > 1<<30 || n == 0 {
 			t.Errorf("CacheBytes %d: %d bytes for Shingles", bytes, n)
 		}
-		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1, Shingle: 2, Tokens: 300}))
+		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1, Shingles: fingerprint.ShingleSignature{2}, Tokens: 300}))
 		if found, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: 3}}); err != nil || len(found) != 1 {
 			t.Errorf("CacheBytes %d: %v, %v", bytes, found, err)
 		}

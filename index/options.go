@@ -39,7 +39,7 @@ type Options struct {
 	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are not flushed yet.
 	// Packed blocks take what they need, three quarters at most. They are read into memory in the
 	// background after Open and after a compaction, and stay there. A sixteenth is added for the
-	// Shingles of candidates, 16 bytes each, but not more than 1 GiB or a sixteenth of the machine's
+	// Shingles of candidates, 40 bytes each, but not more than 1 GiB or a sixteenth of the machine's
 	// memory. All of this memory is taken as it fills.
 	//
 	// 0: room for all packed blocks, half of the machine's memory at most; 512 MiB for Pebble's cache, an
@@ -55,17 +55,20 @@ type Options struct {
 	// allocated as needed. 0: 2 GiB. Below 0: no filters; every lookup reads the tables.
 	FilterBytes int64
 
-	// MaxShingleDistance is the largest sum of the distances of fingerprints and Shingles of
-	// two documents that match, if both have a Shingle. It applies to queries and is not
-	// recorded: stored documents do not depend on it, except that CheckAndAdd does not store
-	// a Duplicate.
-	// 0: the limits of the index's analyzer (docs/quality.md). Below 0: Shingles are not compared.
+	// MaxShingleDistance is the limit of 2*d1 + d2 for two long documents that match, if both have Shingles:
+	// d1 is the distance of their Fingerprints and d2 the distance of their Shingles. This limit and
+	// the next two are rules of queries. They are not recorded: stored documents do not depend on them,
+	// except that CheckAndAdd does not store a Duplicate. 0: 44. Below 0: Shingles are not compared.
 	MaxShingleDistance int
 
-	// MaxLengthRatio is how many times as long as the other one of two documents that
-	// match may be, where both lengths are known: a text and the same text three times
-	// have the same words. A rule of asking, too. 0: 1.3. Below 0:
-	// lengths are not compared. From there to 1: an error.
+	// ShortAllowance increases MaxShingleDistance for short texts, in which one word is in a larger part of
+	// the shingles: by all of ShortAllowance for a text without tokens, down to nothing if the longer of
+	// two texts has 200 tokens. 0: 24. Below 0: nothing.
+	ShortAllowance int
+
+	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both lengths are
+	// known: a text and three copies of it in a row have the same words. 0: 1.3. Below 0: lengths are not
+	// compared. Other values below 1 are an error.
 	MaxLengthRatio float64
 
 	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
@@ -158,7 +161,7 @@ func (o *Options) check() error {
 	case o.Durability != Sync && o.Durability != NoSync:
 		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)", o.Durability, Sync, NoSync)
 	}
-	return match.For("", 0).With(o.MaxShingleDistance, o.MaxLengthRatio).Check()
+	return o.rule(0).Check()
 }
 
 // plan returns the plan of a new index.
@@ -244,9 +247,10 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 	return nil
 }
 
-// rule of verdicts, and of queries that give a Shingle or a length, under a plan.
-func (x *Index) rule(p *plan.Plan) match.Rule {
-	r := x.limits.With(x.opts.MaxShingleDistance, x.opts.MaxLengthRatio)
-	r.MaxDistance = p.MaxDistance
-	return r
+// rule returns the rule of verdicts and queries within k bits.
+func (o *Options) rule(k int) match.Rule {
+	return match.Default(k).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 }
+
+// rule returns the rule of verdicts and queries under a plan.
+func (x *Index) rule(p *plan.Plan) match.Rule { return x.opts.rule(p.MaxDistance) }

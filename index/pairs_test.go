@@ -13,18 +13,12 @@ import (
 func TestJoinRule(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 5, MaxShingleDistance: 20})
 	for o, want := range map[*join.Options]match.Rule{
-		{}: {MaxDistance: 5, MaxShingleDistance: 20, MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: Exact, MaxShingleDistance: -1}:                  {MaxDistance: 0, MaxShingleDistance: -1, MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, MaxLengthRatio: -1},
+		{}: {MaxDistance: 5, MaxShingleDistance: 20, ShortAllowance: match.ShortAllowance, MaxLengthRatio: match.MaxLengthRatio},
+		{MaxDistance: Exact, MaxShingleDistance: -1, ShortAllowance: 7}:                   {MaxDistance: 0, MaxShingleDistance: -1, ShortAllowance: 7, MaxLengthRatio: match.MaxLengthRatio},
+		{MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: -1, MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: 0, MaxLengthRatio: -1},
 	} {
 		if got, err := joinRule(x.rule(x.Plan()), *o); got != want || err != nil {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
-		}
-	}
-	for _, analyzer := range []string{"visible/3 text/4", "visible/3 simhash/1"} {
-		x = openMem(t, Options{MaxDistance: 5, Analyzer: analyzer})
-		if got, err := joinRule(x.rule(x.Plan()), join.Options{}); got != match.For(analyzer, 5) || err != nil {
-			t.Errorf("%s: %+v, %v", analyzer, got, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 //
 // Its fields:
 //
-//	Signature   fingerprint.Signature // embedded: Fingerprint, Shingle, Tokens. A Shingle or Tokens of 0 is not compared
+//	Signature   fingerprint.Signature // embedded: Fingerprint, Shingles, Tokens. Zero Shingles or Tokens are not compared
 //	Scope       string                // only documents of this scope match
 //	MaxDistance int                   // in bits, at most the k of the index. 0: that k. Exact: only equal fingerprints
 //	Limit       int                   // largest number of matches, the nearest ones. 0: all

@@ -19,9 +19,9 @@ func TestRuleOfTheOptions(t *testing.T) {
 		o    Options
 		want match.Rule
 	}{
-		{Options{}, match.Rule{MaxDistance: 3, MaxShingleDistance: 16, MaxLengthRatio: 1.3}},
-		{Options{MaxDistance: Exact, MaxShingleDistance: 5, MaxLengthRatio: 2}, match.Rule{MaxDistance: 0, MaxShingleDistance: 5, MaxLengthRatio: 2}},
-		{Options{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
+		{Options{}, match.Default(3)},
+		{Options{MaxDistance: Exact, MaxShingleDistance: 5, ShortAllowance: 9, MaxLengthRatio: 2}, match.Rule{MaxDistance: 0, MaxShingleDistance: 5, ShortAllowance: 9, MaxLengthRatio: 2}},
+		{Options{MaxDistance: 6, MaxShingleDistance: -1, ShortAllowance: -1, MaxLengthRatio: -1}, match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
 	} {
 		x := openMem(t, c.o)
 		if got := x.rule(x.Plan()); got != c.want {

@@ -79,6 +79,7 @@ func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Docu
 //
 //	MaxDistance        int     // k in bits, 0 to 64; it may exceed the k of the index. 0: the k of the index. Exact: 0 bits
 //	MaxShingleDistance int     // as in Options. 0: the value of the index. Below 0: Shingles are not compared
+//	ShortAllowance     int     // as in Options. 0: the value of the index. Below 0: none
 //	MaxLengthRatio     float64 // as in Options. 0: the value of the index. Below 0: lengths are not compared
 //	Stars              bool    // clusters whose members all match the first one. Default: connected components
 type JoinOptions = join.Options
@@ -89,7 +90,7 @@ type JoinOptions = join.Options
 //	First, Second Group // First.ID <= Second.ID
 //	Distance      int   // of the fingerprints, in bits
 //
-// A Group is the documents of one scope that have the same fingerprint (and the same Shingle and length,
+// A Group is the documents of one scope that have the same fingerprint (and the same Shingles and length,
 // if these count). Its method All yields all of them, by ID, within the loop that yielded the group. Its fields:
 //
 //	Document      // embedded: the one with the smallest ID; g.Key is its key
@@ -170,7 +171,7 @@ func (x *Index) withJoinSource(ctx context.Context, o join.Options, do func(join
 
 // joinRule is the rule of an index under the options of a join.
 func joinRule(r match.Rule, o join.Options) (match.Rule, error) {
-	r = r.With(o.MaxShingleDistance, o.MaxLengthRatio)
+	r = r.With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 	switch {
 	case o.MaxDistance == Exact:
 		r.MaxDistance = 0

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/rewrite"
@@ -29,7 +30,7 @@ const storedDir = "../testdata/index-format"
 // storedDocuments are in storedDir.
 func storedDocuments() []index.Document {
 	docs := []index.Document{
-		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingle: 0xfedcba9876543210},
+		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingles: fingerprint.ShingleSignature{0xfedcba9876543210, 1, 1 << 63, 0x0123456789abcdef}},
 		{Key: "http://b.example/", Fingerprint: 0x0123456789abcdee, Scope: "b.example"},
 		{Fingerprint: 0xffffffffffffffff},
 		{Key: "страница", Fingerprint: 0},

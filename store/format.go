@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -141,11 +142,11 @@ func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record is what the index keeps of a document, besides its entries in the tables.
 type Record struct {
-	Fingerprint uint64 // as given, without the scope
-	Time        uint64 // Unix seconds at which the document was last stored
-	Shingle     uint64 // 0: none
-	Digest      uint64 // of the token sequence; 0: none
-	Tokens      uint32 // of the text; 0: not known
+	Fingerprint uint64                       // as given, without the scope
+	Time        uint64                       // Unix seconds at which the document was last stored
+	Shingles    fingerprint.ShingleSignature // zero: none
+	Digest      uint64                       // of the token sequence; 0: none
+	Tokens      uint32                       // of the text; 0: not known
 	Scope       string
 	Key         string
 }
@@ -153,11 +154,11 @@ type Record struct {
 // Bare reports whether a record holds nothing but a fingerprint and a time. A bulk load stores such a
 // document without a record.
 func (r *Record) Bare() bool {
-	return r.Shingle == 0 && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
+	return r.Shingles.IsZero() && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
 }
 
 const (
-	recordHasShingle = 1 << iota
+	recordHasShingles = 1 << iota
 	recordHasDigest
 	recordHasTokens
 	recordHasScope
@@ -171,9 +172,11 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
 	dst = binary.AppendUvarint(dst, r.Time)
 	flags := byte(0)
-	if r.Shingle != 0 {
-		flags |= recordHasShingle
-		dst = binary.BigEndian.AppendUint64(dst, r.Shingle)
+	if !r.Shingles.IsZero() {
+		flags |= recordHasShingles
+		for _, word := range r.Shingles {
+			dst = binary.BigEndian.AppendUint64(dst, word)
+		}
 	}
 	if r.Digest != 0 {
 		flags |= recordHasDigest
@@ -199,8 +202,13 @@ func DecodeRecord(src []byte) (Record, error) {
 	}
 	d := recordDecoder{rest: src[1:]}
 	r := Record{Fingerprint: d.uint64("fingerprint"), Time: d.uvarint("time", math.MaxInt64)}
-	if src[0]&recordHasShingle != 0 {
-		r.Shingle = d.nonzero("shingle", d.uint64("shingle"))
+	if src[0]&recordHasShingles != 0 {
+		for i := range r.Shingles {
+			r.Shingles[i] = d.uint64("shingles")
+		}
+		if r.Shingles.IsZero() {
+			d.fail("shingles")
+		}
 	}
 	if src[0]&recordHasDigest != 0 {
 		r.Digest = d.nonzero("digest", d.uint64("digest"))

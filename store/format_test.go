@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/fault"
 	"pgregory.net/rapid"
 )
@@ -172,7 +173,7 @@ func TestRecordReadsBack(t *testing.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
 			Time:        rapid.OneOf(rapid.SampledFrom([]uint64{0, 127, 128, math.MaxInt64}), rapid.Uint64Max(math.MaxInt64)).Draw(t, "time"),
-			Shingle:     rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "shingle"),
+			Shingles:    rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {1}, {3: 1 << 63}, {1, 2, 3, 4}}).Draw(t, "shingles"),
 			Digest:      rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "digest"),
 			Tokens:      rapid.Uint32().Draw(t, "tokens"),
 			Scope:       rapid.String().Draw(t, "scope"),
@@ -200,16 +201,18 @@ func TestRecordReadsBack(t *testing.T) {
 // TestRecordBytes compares records with the bytes that docs/format.md specifies.
 func TestRecordBytes(t *testing.T) {
 	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
+	const shingles = "\x01\x02\x03\x04\x05\x06\x07\x08" + zeros + "\x00" + zeros + "\x09" + "\xff" + zeros // of nine
+	nine := fingerprint.ShingleSignature{0x0102030405060708, 0, 9, 0xff << 56}
 	for want, r := range map[string]Record{
-		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00key":                      {Fingerprint: 0x0102030405060708, Key: "key"},
-		"\x00\x00" + zeros + "\xac\x02":                                    {Time: 300},
-		"\x00\x00" + zeros + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f":        {Time: math.MaxInt64},
-		"\x09\x00" + zeros + "\x05" + zeros + "\x09\x01s":                  {Time: 5, Shingle: 9, Scope: "s"},
-		"\x0d\x00" + zeros + "\x05" + zeros + "\x09\xac\x02\x01sk":         {Time: 5, Shingle: 9, Tokens: 300, Scope: "s", Key: "k"},
-		"\x07\x00" + zeros + "\x00" + zeros + "\x09" + zeros + "\x0a\x02k": {Shingle: 9, Digest: 10, Tokens: 2, Key: "k"},
-		"\x08\x00" + zeros + "\x00\x02\xff\xfe\x00":                        {Scope: "\xff\xfe", Key: "\x00"},
-		"\x0f\x00" + zeros + "\xac\x02" + zeros + "\x01" + zeros + "\x02\xff\xff\xff\xff\x0f\x01sk": {
-			Time: 300, Shingle: 1, Digest: 2, Tokens: math.MaxUint32, Scope: "s", Key: "k",
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00key":                {Fingerprint: 0x0102030405060708, Key: "key"},
+		"\x00\x00" + zeros + "\xac\x02":                              {Time: 300},
+		"\x00\x00" + zeros + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f":  {Time: math.MaxInt64},
+		"\x09\x00" + zeros + "\x05" + shingles + "\x01s":             {Time: 5, Shingles: nine, Scope: "s"},
+		"\x0d\x00" + zeros + "\x05" + shingles + "\xac\x02\x01sk":    {Time: 5, Shingles: nine, Tokens: 300, Scope: "s", Key: "k"},
+		"\x07\x00" + zeros + "\x00" + shingles + zeros + "\x0a\x02k": {Shingles: nine, Digest: 10, Tokens: 2, Key: "k"},
+		"\x08\x00" + zeros + "\x00\x02\xff\xfe\x00":                  {Scope: "\xff\xfe", Key: "\x00"},
+		"\x0f\x00" + zeros + "\xac\x02" + shingles + zeros + "\x02\xff\xff\xff\xff\x0f\x01sk": {
+			Time: 300, Shingles: nine, Digest: 2, Tokens: math.MaxUint32, Scope: "s", Key: "k",
 		},
 	} {
 		if got := r.Append(nil); string(got) != want {
@@ -222,28 +225,28 @@ func TestRecordBytes(t *testing.T) {
 }
 
 func TestRecordIsRefused(t *testing.T) {
-	const fingerprint = "\x01\x02\x03\x04\x05\x06\x07\x08"
+	const prefix = "\x01\x02\x03\x04\x05\x06\x07\x08"
 	for what, value := range map[string]string{
 		"empty":                   "",
 		"fingerprint breaks off":  "\x00\x01\x02\x03\x04\x05\x06\x07",
-		"unknown flag":            "\x10" + fingerprint + "\x05",
-		"highest flag":            "\x80" + fingerprint + "\x05",
-		"no time":                 "\x00" + fingerprint,
-		"time breaks off":         "\x00" + fingerprint + "\x80",
-		"time of 64 bits":         "\x00" + fingerprint + "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
-		"time of 65 bits":         "\x00" + fingerprint + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-		"shingle breaks off":      "\x01" + fingerprint + "\x05\x01",
-		"shingle of 0":            "\x01" + fingerprint + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
-		"digest breaks off":       "\x02" + fingerprint + "\x05\x01",
-		"digest of 0":             "\x02" + fingerprint + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
-		"no tokens":               "\x04" + fingerprint + "\x05",
-		"tokens of 0":             "\x04" + fingerprint + "\x05\x00",
-		"tokens of 33 bits":       "\x04" + fingerprint + "\x05\x80\x80\x80\x80\x10",
-		"no scope length":         "\x08" + fingerprint + "\x05",
-		"scope of 0 bytes":        "\x08" + fingerprint + "\x05\x00",
-		"scope breaks off":        "\x08" + fingerprint + "\x05\x02s",
-		"scope length of 2^64-1":  "\x08" + fingerprint + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
-		"scope length of 65 bits": "\x08" + fingerprint + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
+		"unknown flag":            "\x10" + prefix + "\x05",
+		"highest flag":            "\x80" + prefix + "\x05",
+		"no time":                 "\x00" + prefix,
+		"time breaks off":         "\x00" + prefix + "\x80",
+		"time of 64 bits":         "\x00" + prefix + "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"time of 65 bits":         "\x00" + prefix + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"shingles break off":      "\x01" + prefix + "\x05" + strings.Repeat("\x01", 31),
+		"shingles of 0":           "\x01" + prefix + "\x05" + strings.Repeat("\x00", 32),
+		"digest breaks off":       "\x02" + prefix + "\x05\x01",
+		"digest of 0":             "\x02" + prefix + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
+		"no tokens":               "\x04" + prefix + "\x05",
+		"tokens of 0":             "\x04" + prefix + "\x05\x00",
+		"tokens of 33 bits":       "\x04" + prefix + "\x05\x80\x80\x80\x80\x10",
+		"no scope length":         "\x08" + prefix + "\x05",
+		"scope of 0 bytes":        "\x08" + prefix + "\x05\x00",
+		"scope breaks off":        "\x08" + prefix + "\x05\x02s",
+		"scope length of 2^64-1":  "\x08" + prefix + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
+		"scope length of 65 bits": "\x08" + prefix + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
 		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) || r != (Record{}) {
 			t.Errorf("%s: %+v, %v", what, r, err)
@@ -253,8 +256,8 @@ func TestRecordIsRefused(t *testing.T) {
 
 func FuzzDecodeRecord(f *testing.F) {
 	for _, r := range []Record{
-		{}, {Fingerprint: 1, Time: 300, Shingle: 2, Digest: 3, Tokens: 4, Scope: "scope", Key: "key"}, {Time: math.MaxInt64, Key: "key"},
-		{Shingle: 1}, {Digest: 1}, {Tokens: math.MaxUint32}, {Scope: "s"},
+		{}, {Fingerprint: 1, Time: 300, Shingles: fingerprint.ShingleSignature{2}, Digest: 3, Tokens: 4, Scope: "scope", Key: "key"}, {Time: math.MaxInt64, Key: "key"},
+		{Shingles: fingerprint.ShingleSignature{1}}, {Digest: 1}, {Tokens: math.MaxUint32}, {Scope: "s"},
 	} {
 		f.Add(r.Append(nil))
 	}

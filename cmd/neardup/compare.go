@@ -67,11 +67,7 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) 
 	if err != nil {
 		return err
 	}
-	name := ""
-	if a.Signer != nil {
-		name = a.Name()
-	}
-	result := compare.Documents(sides[0], sides[1], match.For(name, k), maxDifferences)
+	result := compare.Documents(sides[0], sides[1], match.Default(k), maxDifferences)
 	if form == "json" {
 		return c.printJSON(result)
 	}
@@ -88,7 +84,7 @@ func describeComparison(r *compare.Result, out io.Writer) error {
 	}
 	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		fmt.Fprintf(w, "second fingerprint\t%v\t%v\t%d bits differ in both together, at most %d may\n", r.A.Shingle, r.B.Shingle, *r.ShingleDistance, r.MaxShingle)
+		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; 2*%d + %[1]d = %[3]d, at most %[4]d\n", *r.ShingleDistance-2*r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
 	}
 	if r.A.Digest != 0 && r.B.Digest != 0 {
 		text := "the texts differ"

@@ -111,7 +111,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		return err
 	}
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
-	d.rule = match.For(d.index.Stats().Analyzer, d.index.Plan().MaxDistance).With(d.match.shingle, d.match.ratio)
+	d.rule = d.match.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
 	d.summary.Verdicts = make(map[string]int64)
 	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error { return d.check(ctx, batch) })

@@ -475,7 +475,7 @@ func (f *indexFlags) retention() string {
 // optionsFor returns the options for documents of an analyzer: k of bare fingerprints is importK by default.
 func (f *indexFlags) optionsFor(a *analyzer) *neardup.Options {
 	if a.bare && !f.call.given("max-distance") {
-		*f.k = importK // without a second fingerprint to tell documents apart, 6 is too many
+		*f.k = importK // without shingles to tell documents apart, 6 is too many
 	}
 	return f.options(a.asked, a.bare)
 }
@@ -551,18 +551,22 @@ func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlag
 
 // matchFlags are what makes a match of two documents, besides k.
 type matchFlags struct {
-	shingle int
-	ratio   float64
+	shingle   int
+	allowance int
+	ratio     float64
 }
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, "maximum `sum` of the distances of the two fingerprints of near-duplicates (0: as the analyzer needs, 13 and more for short texts, or 16 with simhash; -1: only the first are compared)")
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of twice the distance of the fingerprints and the distance of the shingles of near-duplicates of 200 words and more (0: %d; -1: shingles are not compared)", match.MaxShingleDistance))
+	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; decreases to 0 at 200 words (0: %d; -1: nothing)", match.ShortAllowance))
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	c.check(func() error {
 		switch {
-		case f.shingle < -1 || f.shingle > 128:
-			return usagef("--max-shingle-distance is %d, want 1 to 128, 0 for the default, or -1 for any", f.shingle)
+		case f.shingle < -1 || f.shingle > 384:
+			return usagef("--max-shingle-distance is %d, want 1 to 384, 0 for the default, or -1 for any", f.shingle)
+		case f.allowance < -1 || f.allowance > 384:
+			return usagef("--short-allowance is %d, want 1 to 384, 0 for the default, or -1 for none", f.allowance)
 		case f.ratio != -1 && !(f.ratio >= 1):
 			return usagef("--max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
 		}
@@ -573,5 +577,10 @@ func (c *call) matchFlags() *matchFlags {
 
 // set has an index follow the rule.
 func (f *matchFlags) set(o *index.Options) {
-	o.MaxShingleDistance, o.MaxLengthRatio = f.shingle, f.ratio
+	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio = f.shingle, f.allowance, f.ratio
+}
+
+// rule returns the rule within k bits.
+func (f *matchFlags) rule(k int) match.Rule {
+	return match.Default(k).With(f.shingle, f.allowance, f.ratio)
 }

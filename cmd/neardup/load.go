@@ -209,7 +209,7 @@ func exportCommand(a *app) *cobra.Command {
 		Use:   "export --index DIR [flags]",
 		Short: "Print every stored document; import makes an equal index of the output",
 		Long: `Print every stored document as a JSON line. --output-format fingerprints prints the fingerprint (16 hex
-digits), a tab and the key, and leaves out the second fingerprint, the length, the scope and the time.
+digits), a tab and the key, and leaves out the shingles, the length, the scope and the time.
 
 ` + quotedKeys,
 		Example: `  neardup export --index ix | zstd > ix.jsonl.zst`,
@@ -230,14 +230,14 @@ digits), a tab and the key, and leaves out the second fingerprint, the length, t
 				if err != nil {
 					return err
 				}
-				if d.Shingle != 0 || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
+				if !d.Shingles.IsZero() || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
 					lossy++
 				}
 			}
 			return nil
 		})
 		if err == nil && lossy > 0 {
-			c.logf("of %d documents, --output-format %s leaves out a second fingerprint, a length, a scope or a key: an index of these lines has other matches; --output-format jsonl keeps everything", lossy, *format)
+			c.logf("of %d documents, --output-format %s leaves out shingles, a length, a scope or a key: an index of these lines has other matches; --output-format jsonl keeps everything", lossy, *format)
 		}
 		return cmp.Or(err, out.Flush())
 	})

@@ -20,7 +20,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/sitegen"
 	"github.com/spf13/cobra"
@@ -167,7 +166,7 @@ notices in five scripts, with two fetches of each page.`,
 			}
 			signers[seed], bare = a.Signer, a.bare
 		}
-		rule := eval.Rule(match.For(signers[0].Name(), *k).With(limits.shingle, limits.ratio))
+		rule := eval.Rule(limits.rule(*k))
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
 			report = labelled.Measure(rule)
 			if !bare {

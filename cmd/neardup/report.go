@@ -187,7 +187,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		delete(left, place{source, number})
 		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
 			now, err := a.described(a.key(&i.record), &i.record, compare.MaxText)
-			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingle == d.Shingle && now.Words != nil { // as it was
+			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // as it was
 				d.Words = now.Words
 				found++
 			}

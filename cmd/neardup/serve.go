@@ -165,12 +165,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		log.Info("created index", "index", s.indexes.dir)
 	}
 	s.opts.CompactionBytes = compactionBytes
-	limits := match.For(x.Stats().Analyzer, 0).With(s.match.shingle, s.match.ratio)
-	s.opts.Rule = func() match.Rule {
-		rule := limits
-		rule.MaxDistance = x.Plan().MaxDistance // it may change
-		return rule
-	}
+	s.opts.Rule = func() match.Rule { return s.match.rule(x.Plan().MaxDistance) } // it may change
 	if s.accessLog {
 		s.opts.AccessLog = log
 	}

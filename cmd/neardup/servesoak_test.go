@@ -71,7 +71,7 @@ func (v *visit) page(crawler int) client.Page {
 // document is what a crawler sends that has made the fingerprints itself.
 func (v *visit) document(crawler int) client.Document {
 	r := rand.New(rand.NewPCG(uint64(crawler)<<40|uint64(v.n), uint64(v.version)))
-	return client.Document{Key: v.key, Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingle: fingerprint.Fingerprint(r.Uint64()), Tokens: 100}
+	return client.Document{Key: v.key, Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingles: fingerprint.ShingleSignature{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}, Tokens: 100}
 }
 
 // crawl checks the pages of one crawler, round after round: most are as they were, some have changed, some have expired

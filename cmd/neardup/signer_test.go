@@ -80,7 +80,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 	made, list, file := filepath.Join(dir, "ix"), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n"), writeFile(t, "a.txt", "some text\n")
 	x, err := index.Open(made, &index.Options{Analyzer: "visible/2 text/3", MaxDistance: 6})
 	must(t, err)
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 0xff, Shingle: 3, Tokens: 100}); err != nil {
+	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a", Fingerprint: 0xff, Shingles: fingerprint.ShingleSignature{3}, Tokens: 100}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, x.Close())

@@ -143,16 +143,16 @@ func counted(run runner) (_ runner, most *int, reads map[string]int) {
 
 // A batch takes a few round trips, whether its documents are copies or only alike in what is announced of them.
 func TestBatchesOfAlike(t *testing.T) {
-	for _, shingles := range []fingerprint.Fingerprint{1, 1000} {
+	for _, shingles := range []uint64{1, 1000} {
 		f, trips := &fake{keys: map[string]string{}, time: 10_000}, 0
 		x := testIndex(func(ctx context.Context, durable bool, commands []*command) error {
 			trips += min(len(commands), 1)
 			return f.run(ctx, durable, commands)
 		})
-		x.rule.MaxShingleDistance = 0
+		x.rule.MaxShingleDistance, x.rule.ShortAllowance = 0, 0
 		docs, news := make([]index.Document, 64), 0
 		for i := range docs {
-			docs[i].Shingle = 1 + fingerprint.Fingerprint(i)%shingles
+			docs[i].Shingles[3] = 1 + uint64(i)%shingles
 		}
 		verdicts, err := x.checkAndAdd(t.Context(), docs)
 		must(t, err)

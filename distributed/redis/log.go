@@ -19,11 +19,11 @@ const (
 	isFloor   = 2
 	isRecord  = 0x80
 
-	hasShingle = 1
-	hasScope   = 2
-	hasLength  = 4
-	hasEarlier = 8
-	hasDigest  = 16
+	hasShingles = 1
+	hasScope    = 2
+	hasLength   = 4
+	hasEarlier  = 8
+	hasDigest   = 16
 )
 
 // state is the state of a document in a log. The state of a pending document is nil.
@@ -178,9 +178,11 @@ func appendRecord(b []byte, d *index.Document, earlier uint64) []byte {
 	start := len(b)
 	b = binary.BigEndian.AppendUint64(appendSeq(append(b, isRecord), d.ID), uint64(d.Fingerprint))
 	b = binary.AppendUvarint(b, uint64(d.Added.Unix()))
-	if d.Shingle != 0 {
-		b[start] |= hasShingle
-		b = binary.BigEndian.AppendUint64(b, uint64(d.Shingle))
+	if !d.Shingles.IsZero() {
+		b[start] |= hasShingles
+		for _, word := range d.Shingles {
+			b = binary.BigEndian.AppendUint64(b, word)
+		}
 	}
 	if d.Digest != 0 {
 		b[start] |= hasDigest
@@ -211,8 +213,10 @@ type reader struct {
 func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint64) {
 	d = index.Document{ID: seq, Fingerprint: fingerprint.Fingerprint(r.number(8))}
 	d.Added = time.Unix(int64(r.uvarint()), 0).UTC()
-	if flags&hasShingle != 0 {
-		d.Shingle = fingerprint.Fingerprint(r.number(8))
+	if flags&hasShingles != 0 {
+		for i := range d.Shingles {
+			d.Shingles[i] = r.number(8)
+		}
 	}
 	if flags&hasDigest != 0 {
 		d.Digest = fingerprint.Digest(r.number(8))
@@ -227,7 +231,7 @@ func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint6
 		earlier = r.number(seqBytes)
 	}
 	d.Key, r.rest = r.rest, ""
-	if flags > isRecord|hasShingle|hasScope|hasLength|hasEarlier|hasDigest || match.Validate(&d) != nil {
+	if flags > isRecord|hasShingles|hasScope|hasLength|hasEarlier|hasDigest || match.Validate(&d) != nil {
 		r.bad = true
 	}
 	return d, earlier

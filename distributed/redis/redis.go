@@ -76,8 +76,9 @@ type Options struct {
 	// and CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
-	// MaxShingleDistance and MaxLengthRatio are those of index.Options.
+	// MaxShingleDistance, ShortAllowance and MaxLengthRatio are as in index.Options.
 	MaxShingleDistance int
+	ShortAllowance     int
 	MaxLengthRatio     float64
 
 	// Replicas is the number of replicas that must confirm a write or a read. After a master's only
@@ -279,7 +280,7 @@ func (x *Index) accept(o *Options, meta string) error {
 	if x.signer == nil && !o.Bare {
 		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
 	}
-	x.rule = match.For(x.analyzer, x.plan.MaxDistance).With(o.MaxShingleDistance, o.MaxLengthRatio)
+	x.rule = match.Default(x.plan.MaxDistance).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 	return x.rule.Check()
 }
 

@@ -20,14 +20,14 @@ import (
 // documents are near each other in all ways that the rule tells apart, with scopes, and keys that come again.
 func documents(r *rand.Rand, n int) (docs []index.Document) {
 	for i := range n {
-		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingle: fingerprint.Fingerprint(r.Uint64())}
+		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingles: fingerprint.ShingleSignature{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}}
 		if i > 0 && r.IntN(4) > 0 {
 			d = docs[r.IntN(i)]
 			d.Fingerprint = fingerprint.Fingerprint(testgen.Flip(r, uint64(d.Fingerprint), ^uint64(0), r.IntN(6)))
-			d.Shingle = fingerprint.Fingerprint(testgen.Flip(r, uint64(d.Shingle), ^uint64(0), r.IntN(14)))
+			d.Shingles[1] = testgen.Flip(r, d.Shingles[1], ^uint64(0), r.IntN(64))
 		}
 		if r.IntN(6) == 0 {
-			d.Shingle = 0
+			d.Shingles = fingerprint.ShingleSignature{}
 		}
 		d.Tokens, d.Key = []int{0, 50, 100, 120, 140, 400}[r.IntN(6)], ""
 		d.Scope = []string{"", "", "a", "b"}[r.IntN(4)]
@@ -49,12 +49,12 @@ func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
 	for i, o := range []Options{
 		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6}, {MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
 		{MaxDistance: index.Exact}, {MaxDistance: 3, Bare: true},
-		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3}, {MaxDistance: 6, MaxShingleDistance: 8, MaxLengthRatio: -1},
+		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3}, {MaxDistance: 6, MaxShingleDistance: 16, ShortAllowance: 5, MaxLengthRatio: -1},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			x, r := openShared(t, o), rand.New(rand.NewPCG(testenv.Seed(t), uint64(i)))
 			x.longLog >>= i % 2 * 6 // so that commits rewrite logs
-			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
+			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, ShortAllowance: o.ShortAllowance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
 			sameHistory(t, x, indextest.NewModel(rule), r, documents(r, 600))
 		})
 	}

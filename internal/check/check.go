@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// DefaultMaxDistance is k of an index of pages. Pages have a second fingerprint and a length, which must
-// be near as well; so 6 bits find more than the 3 of fingerprints alone, and are not wrong
-// more often (docs/quality.md). The limits of these are match.For's.
+// DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which must
+// be near as well (docs/quality.md).
 const DefaultMaxDistance = 6
 
 // DefaultSigner makes the Signer of an index of pages: of visible text.
@@ -48,7 +47,7 @@ func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	if signature.Tokens == 0 {
 		return index.Document{}, wire.NoText
 	}
-	d.Fingerprint, d.Shingle, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingle, signature.Digest, signature.Tokens
+	d.Fingerprint, d.Shingles, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingles, signature.Digest, signature.Tokens
 	return d, ""
 }
 

@@ -87,7 +87,7 @@ func (j *joiner) fingerprintsDecide(members []Group) bool {
 	for i := range members {
 		m := &members[i]
 		s := j.Rule.Relevant(m.Signature())
-		if m.Scope != members[0].Scope || s.Shingle != 0 || s.Tokens != 0 {
+		if m.Scope != members[0].Scope || !s.Shingles.IsZero() || s.Tokens != 0 {
 			return false
 		}
 	}

@@ -22,13 +22,11 @@ type Options struct {
 	// the index was made for. Default: that of the index.
 	MaxDistance int
 
-	// MaxShingleDistance as in index.Options; default: that of the index. Negative:
-	// Shingles do not count.
+	// MaxShingleDistance, ShortAllowance and MaxLengthRatio are as in index.Options. 0: the value
+	// of the index.
 	MaxShingleDistance int
-
-	// MaxLengthRatio as in index.Options; default: that of the index. Negative: lengths
-	// do not count.
-	MaxLengthRatio float64
+	ShortAllowance     int
+	MaxLengthRatio     float64
 
 	// Stars makes clusters whose members all match the first one, by visiting the documents
 	// in the order of their IDs. Default: connected components.
@@ -36,7 +34,7 @@ type Options struct {
 }
 
 // Group is the documents of one scope that have the same fingerprint (and the same
-// Shingle and length, if these count).
+// Shingles and length, if these count).
 type Group struct {
 	match.Document     // the one with the smallest ID
 	Documents      int // how many

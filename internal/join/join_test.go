@@ -50,7 +50,7 @@ func (docs documents) Document(id, s uint64) (match.Document, error) {
 }
 
 func (docs documents) source(rule match.Rule, workers int) Source {
-	s := Source{Rule: rule, Bare: !slices.ContainsFunc(docs, func(d match.Document) bool { return d.Scope != "" || d.Key != "" || d.Shingle != 0 })}
+	s := Source{Rule: rule, Bare: !slices.ContainsFunc(docs, func(d match.Document) bool { return d.Scope != "" || d.Key != "" || !d.Shingles.IsZero() })}
 	for range workers + 1 {
 		s.Readers = append(s.Readers, docs)
 	}
@@ -72,7 +72,7 @@ func some(r *rand.Rand, n int, bare bool) (docs documents) {
 			d.Key = fmt.Sprintf("%s/%0*d", d.Scope, 1+r.IntN(9), id)
 		}
 		if d.Key != "" && r.IntN(2) == 0 {
-			d.Shingle, d.Tokens = fingerprint.Fingerprint(r.Uint64N(1<<20)), 100+r.IntN(50)
+			d.Shingles, d.Tokens = fingerprint.ShingleSignature{r.Uint64N(1 << 20)}, 100+r.IntN(50)
 		}
 		docs = append(docs, d)
 	}
@@ -241,7 +241,7 @@ func TestStarsOfALongChain(t *testing.T) {
 		for i := range chain {
 			chain[i].Document = match.Document{ID: uint64(i + 1), Fingerprint: fingerprint.Fingerprint(i ^ i>>1)}
 			if r.IntN(3) == 0 {
-				chain[i].Shingle = fingerprint.Fingerprint(r.Uint64N(1 << 24))
+				chain[i].Shingles = fingerprint.ShingleSignature{r.Uint64N(1 << 24)}
 			}
 		}
 		r.Shuffle(n, func(a, b int) { chain[a], chain[b] = chain[b], chain[a] })
@@ -280,7 +280,7 @@ func TestPairsOfOneFingerprintWithManyShingles(t *testing.T) {
 	const n = 700
 	docs := documents{{ID: n + 1, Fingerprint: 7}}
 	for i := range uint64(n) {
-		docs = slices.Insert(docs, int(i), match.Document{ID: i + 1, Fingerprint: 5, Shingle: fingerprint.Fingerprint(i + 1)})
+		docs = slices.Insert(docs, int(i), match.Document{ID: i + 1, Fingerprint: 5, Shingles: fingerprint.ShingleSignature{i + 1}})
 	}
 	j, err := newJoiner(t.Context(), docs.source(match.Rule{MaxDistance: 3, MaxShingleDistance: 64, MaxLengthRatio: -1}, 1), Options{})
 	if err != nil {

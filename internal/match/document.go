@@ -30,8 +30,8 @@ type Document struct {
 
 	Fingerprint fingerprint.Fingerprint
 
-	// Shingle is the second fingerprint of an Analyzer's Signature; 0 if there is none.
-	Shingle fingerprint.Fingerprint
+	// Shingles is the shingle signature of the text; zero if there is none.
+	Shingles fingerprint.ShingleSignature
 
 	// Digest identifies the text, a Signature's Digest; 0 if there is none.
 	Digest fingerprint.Digest
@@ -60,7 +60,7 @@ func Second(t time.Time) uint64 {
 // documents are equal, their texts are taken as equal. A document without a Digest, stored by
 // its fingerprint alone, is compared by its other fields.
 func (d *Document) Signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.

@@ -16,7 +16,8 @@ type Match struct {
 // Query selects the stored documents near a fingerprint.
 type Query struct {
 	// Documents are compared with Signature, by the same rule as in CheckAndAdd, with
-	// Options.MaxShingleDistance and MaxLengthRatio. A Shingle or Tokens of 0 is not compared.
+	// Options.MaxShingleDistance, ShortAllowance and MaxLengthRatio. Zero Shingles or Tokens are not
+	// compared.
 	fingerprint.Signature
 
 	// Scope is the scope of the matches.

@@ -11,44 +11,41 @@ import (
 // ErrRatio: a MaxLengthRatio is no number, or one that no two lengths are within.
 var ErrRatio = errors.New("ratio of lengths that makes no sense")
 
-// Rule says which pairs of documents match: those of one scope whose fingerprints are
-// within MaxDistance bits and, together with the bits in which their Shingles differ, where
-// both have one, within MaxShingleDistance; and of whose lengths, where both are known, the
-// longer is at most MaxLengthRatio times the shorter. The fingerprint says how much two
-// texts have in common; the Shingle, which sees the order of words, tells texts that share
-// a vocabulary from copies; and neither sees repetition.
+// Rule says which pairs of documents of one scope match:
 //
-// A rule is no part of what an index stores: each call may ask by another one.
+//	d1 <= MaxDistance, and
+//	2*d1 + d2 <= MaxShingleDistance + ShortAllowance * max(0, 200-longer)/200, and
+//	longer <= MaxLengthRatio * shorter,
+//
+// with the distance d1 of their Fingerprints, the distance d2 of their Shingles, and the lengths of
+// the shorter and the longer text in tokens. The second line applies if both have Shingles, the third
+// if both lengths are known.
+//
+// The words of two texts (d1) select candidates. Their shingles, which depend on the order of the words,
+// confirm them. Neither depends on repetition, but the lengths do.
+//
+// An index does not store a Rule. Each call may use another one.
 type Rule struct {
 	MaxDistance        int
-	MaxShingleDistance int     // below 0: Shingles do not count
-	MaxLengthRatio     float64 // below 0: lengths do not count
-
-	// ShortAllowance is how much further apart texts may be the shorter they are: one word
-	// that is another changes few windows of a long text, and most of a short one. It is for a
-	// text of no token, and falls to none where the longer text has ShortTokens.
-	ShortAllowance int
+	MaxShingleDistance int     // below 0: Shingles are not compared
+	ShortAllowance     int     // at least 0
+	MaxLengthRatio     float64 // below 0: lengths are not compared
 }
 
-// ShortTokens is from how many tokens on a text is allowed nothing more.
+// ShortTokens is the number of tokens from which on a text has no ShortAllowance. One word that is
+// replaced changes few shingles of a long text, and most of a short one.
 const ShortTokens = 200
 
-// Defaults of fingerprints by MinHash, and of all others.
+// The default limits.
 const (
-	minHashShingleDistance = 13
-	minHashShortAllowance  = 22
-	otherShingleDistance   = 16
-	MaxLengthRatio         = 1.3
+	MaxShingleDistance = 44
+	ShortAllowance     = 24
+	MaxLengthRatio     = 1.3
 )
 
-// For returns the rule within k bits by the limits that were measured for the fingerprints of
-// the analyzer of that name.
-func For(analyzer string, k int) Rule {
-	r := Rule{MaxDistance: k, MaxShingleDistance: otherShingleDistance, MaxLengthRatio: MaxLengthRatio}
-	if a := TextAnalyzer(analyzer); a != nil && strings.Fields(a.Name())[0] == fingerprint.Version {
-		r.MaxShingleDistance, r.ShortAllowance = minHashShingleDistance, minHashShortAllowance
-	}
-	return r
+// Default returns the rule within k bits with the default limits.
+func Default(k int) Rule {
+	return Rule{k, MaxShingleDistance, ShortAllowance, MaxLengthRatio}
 }
 
 // TextAnalyzer is the fingerprint.Analyzer of a recorded name: the name is its own or, as that of a
@@ -63,11 +60,14 @@ func TextAnalyzer(name string) *fingerprint.Analyzer {
 	return nil
 }
 
-// With returns the rule under other limits, where they are not 0: short texts are allowed no more
-// than a limit that is given.
-func (r Rule) With(maxShingleDistance int, maxLengthRatio float64) Rule {
+// With returns the rule with other limits, as index.Options has them: 0 keeps a limit, and a negative
+// one removes it.
+func (r Rule) With(maxShingleDistance, shortAllowance int, maxLengthRatio float64) Rule {
 	if maxShingleDistance != 0 {
-		r.MaxShingleDistance, r.ShortAllowance = maxShingleDistance, 0
+		r.MaxShingleDistance = maxShingleDistance
+	}
+	if shortAllowance != 0 {
+		r.ShortAllowance = max(shortAllowance, 0)
 	}
 	if maxLengthRatio != 0 {
 		r.MaxLengthRatio = maxLengthRatio
@@ -89,25 +89,31 @@ func (r Rule) Matches(a, b *Document) bool {
 	return distance <= r.MaxDistance && a.Scope == b.Scope && r.Allows(distance, a.Signature(), b.Signature())
 }
 
-// Allows reports whether the Shingles and lengths of two documents, whose fingerprints are
-// that distance apart, let them match. What is 0 is not known, and so allowed.
+// Allows reports whether two signatures match, given that the distance of their Fingerprints is within
+// MaxDistance.
 func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
-	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > r.Limit(longer) {
+	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && ShingleDistance(distance, a, b) > r.Limit(longer) {
 		return false
 	}
 	return r.MaxLengthRatio < 0 || shorter == 0 || float64(longer) <= r.MaxLengthRatio*float64(shorter)
 }
 
-// RulesOut reports whether a document that has that Shingle cannot match a signature, whatever
-// its length is. Of a text of unknown length too: one token makes the limit no stricter than any length.
-func (r Rule) RulesOut(distance int, shingle fingerprint.Fingerprint, s fingerprint.Signature) bool {
-	s.Tokens = max(s.Tokens, 1)
-	return !r.Allows(distance, fingerprint.Signature{Shingle: shingle}, s)
+// ShingleDistance returns what MaxShingleDistance bounds: twice the distance of the Fingerprints plus the
+// distance of the Shingles, which have four times as many bits.
+func ShingleDistance(distance int, a, b fingerprint.Signature) int {
+	return 2*distance + a.Shingles.Distance(b.Shingles)
 }
 
-// Limit is that of the sum of distances where the longer text has so many tokens. With one
-// length unknown it is no stricter than with both.
+// RulesOut reports whether a document with these Shingles cannot match a signature, whatever the
+// document's length is. If s has no length, one token gives the largest limit.
+func (r Rule) RulesOut(distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature) bool {
+	s.Tokens = max(s.Tokens, 1)
+	return !r.Allows(distance, fingerprint.Signature{Shingles: shingles}, s)
+}
+
+// Limit returns the limit of ShingleDistance, given the tokens of the longer text. If that length is
+// 0, it is not known, and the text counts as long.
 func (r Rule) Limit(longer int) int {
 	if longer == 0 || r.MaxShingleDistance < 0 {
 		return r.MaxShingleDistance
@@ -120,7 +126,7 @@ func (r Rule) Limit(longer int) int {
 func (r Rule) Relevant(s fingerprint.Signature) fingerprint.Signature {
 	s.Digest = 0
 	if r.MaxShingleDistance < 0 {
-		s.Shingle = 0
+		s.Shingles = fingerprint.ShingleSignature{}
 	}
 	if r.MaxLengthRatio < 0 && (r.ShortAllowance == 0 || r.MaxShingleDistance < 0) {
 		s.Tokens = 0

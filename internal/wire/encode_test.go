@@ -14,13 +14,13 @@ import (
 func full() []any {
 	hostile := "https://example.com/?a=1&b=<2>"
 	stored := Stored{
-		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingle: 7, Digest: 8, Tokens: 100,
+		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingles: fingerprint.ShingleSignature{7}, Digest: 8, Tokens: 100,
 		Scope: "example.com", ScopeBytes: []byte("\xfe"), Added: time.Unix(1_700_000_000, 123_000_000).UTC(),
 	}
 	return []any{
 		&Line{
 			Key: hostile, KeyBytes: []byte("\xff"), URL: hostile, ID: "7", HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Content: new(""), Body: []byte("body"), ContentType: "text/html",
-			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingle: 2, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
+			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2}, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&Checked{

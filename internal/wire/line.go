@@ -33,10 +33,10 @@ type Line struct {
 	ContentType string  `json:"contentType,omitempty"`
 	Kind        string  `json:"kind,omitempty"` // of Content or Body: html or text; if empty, ContentType and the page decide
 
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
-	Shingle     fingerprint.Fingerprint  `json:"shingle,omitzero"`
-	Digest      fingerprint.Digest       `json:"digest,omitzero"`
-	Tokens      int                      `json:"tokens,omitempty"`
+	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint,omitempty"`
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
+	Digest      fingerprint.Digest           `json:"digest,omitzero"`
+	Tokens      int                          `json:"tokens,omitempty"`
 
 	Scope      string `json:"scope,omitempty"`
 	ScopeBytes []byte `json:"scopeBytes,omitempty"`
@@ -184,7 +184,7 @@ func Split(s string) (text string, bytes []byte) {
 
 // Document is that of a line with a fingerprint.
 func (l *Line) Document() match.Document {
-	return match.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingle: l.Shingle, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
+	return match.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingles: l.Shingles, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
 }
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
@@ -244,7 +244,7 @@ func PageLine(p *Page) Line {
 
 // DocumentLine is the line of a document that is analyzed already.
 func DocumentLine(d *match.Document) Line {
-	l := Line{Fingerprint: &d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
+	l := Line{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
 	l.Key, l.KeyBytes = Split(d.Key)
 	l.Scope, l.ScopeBytes = Split(d.Scope)
 	return l
@@ -252,7 +252,7 @@ func DocumentLine(d *match.Document) Line {
 
 // QueryLine is the line of a query.
 func QueryLine(q *match.Query) Line {
-	l := Line{Fingerprint: &q.Fingerprint, Shingle: q.Shingle, Tokens: q.Tokens, Limit: q.Limit}
+	l := Line{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens, Limit: q.Limit}
 	l.Scope, l.ScopeBytes = Split(q.Scope)
 	switch {
 	case q.MaxDistance == match.Exact:
@@ -265,22 +265,22 @@ func QueryLine(q *match.Query) Line {
 
 // Stored is a document of the index, in what is answered.
 type Stored struct {
-	Key         string                  `json:"key"`
-	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
-	Distance    int                     `json:"distance"`
-	ID          uint64                  `json:"id,omitempty"`
-	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
-	Shingle     fingerprint.Fingerprint `json:"shingle,omitzero"`
-	Digest      fingerprint.Digest      `json:"digest,omitzero"`
-	Tokens      int                     `json:"tokens,omitempty"`
-	Scope       string                  `json:"scope,omitempty"`
-	ScopeBytes  []byte                  `json:"scopeBytes,omitempty"`
-	Added       time.Time               `json:"added,omitzero"`
+	Key         string                       `json:"key"`
+	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
+	Distance    int                          `json:"distance"`
+	ID          uint64                       `json:"id,omitempty"`
+	Fingerprint fingerprint.Fingerprint      `json:"fingerprint"`
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
+	Digest      fingerprint.Digest           `json:"digest,omitzero"`
+	Tokens      int                          `json:"tokens,omitempty"`
+	Scope       string                       `json:"scope,omitempty"`
+	ScopeBytes  []byte                       `json:"scopeBytes,omitempty"`
+	Added       time.Time                    `json:"added,omitzero"`
 }
 
 // StoredOf is a match in an answer.
 func StoredOf(m *match.Match) Stored {
-	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingle: m.Shingle, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
+	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingles: m.Shingles, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
 	s.Key, s.KeyBytes = Split(m.Key)
 	s.Scope, s.ScopeBytes = Split(m.Scope)
 	return s
@@ -289,7 +289,7 @@ func StoredOf(m *match.Match) Stored {
 // Match undoes StoredOf.
 func (s *Stored) Match() match.Match {
 	return match.Match{Distance: s.Distance, Document: match.Document{
-		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingle: s.Shingle, Digest: s.Digest, Tokens: s.Tokens,
+		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens,
 		Scope: either(s.Scope, s.ScopeBytes), Added: s.Added,
 	}}
 }

@@ -128,7 +128,7 @@ func checkBatch(t *testing.T, x wire.Checker) {
 // A document is Unchanged if its Signature is equal to the stored one, with the Digest or, if both
 // have none, without.
 func unchanged(t *testing.T, x wire.Checker) {
-	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingle: 1 << 41, Tokens: 100}
+	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
 	for i, change := range []struct {
 		do   func()
 		want wire.Status
@@ -139,8 +139,8 @@ func unchanged(t *testing.T, x wire.Checker) {
 		{func() { d.Tokens = 130 }, wire.Changed, true},
 		{func() { d.Tokens = 100 }, wire.Changed, true},
 		{func() { d.Tokens = 200 }, wire.Changed, false},
-		{func() { d.Shingle = 1 << 42 }, wire.Changed, true},
-		{func() { d.Shingle = ^d.Shingle }, wire.Changed, false},
+		{func() { d.Shingles[3] = 1 << 42 }, wire.Changed, true},
+		{func() { d.Shingles[2] = ^d.Shingles[2] }, wire.Changed, false},
 		{func() { d.Fingerprint ^= 1 }, wire.Changed, true},
 		{func() {}, wire.Unchanged, true},
 		{func() { d.Digest = 1 << 43 }, wire.Changed, true}, // the stored text is not known
@@ -291,7 +291,7 @@ func racing(t *testing.T, x wire.Checker) {
 func documents(t *testing.T, x wire.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"
-	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingle: 1 << 41, Digest: 1 << 42, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
+	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Digest: 1 << 42, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
 	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 || verdicts[0].Status != wire.New || verdicts[1].Status != wire.New {
 		t.Fatal(verdicts, err)
 	}

@@ -16,23 +16,18 @@ import (
 // of index.Options, with the defaults filled in.
 type Rule struct {
 	MaxDistance        int
-	MaxShingleDistance int     // below 0: Shingles are not compared
+	MaxShingleDistance int // below 0: Shingles are not compared
+	ShortAllowance     int
 	MaxLengthRatio     float64 // below 0: lengths are not compared
 	KeepDuplicates     bool
-	ShortAllowance     int // of MaxShingleDistance
 }
 
 // RuleOf returns the rule of an index with these options and this MaxDistance.
 func RuleOf(o index.Options, maxDistance int) Rule {
-	r := Rule{maxDistance, o.MaxShingleDistance, o.MaxLengthRatio, o.KeepDuplicates, 0}
-	if r.MaxShingleDistance == 0 {
-		limits := match.For(o.Analyzer, maxDistance)
-		r.MaxShingleDistance, r.ShortAllowance = limits.MaxShingleDistance, limits.ShortAllowance
+	return Rule{
+		maxDistance, cmp.Or(o.MaxShingleDistance, match.MaxShingleDistance), max(0, cmp.Or(o.ShortAllowance, match.ShortAllowance)),
+		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates,
 	}
-	if r.MaxLengthRatio == 0 {
-		r.MaxLengthRatio = match.MaxLengthRatio
-	}
-	return r
 }
 
 // within returns the rule within k bits.
@@ -51,7 +46,7 @@ func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 	if 0 < tokens && tokens < match.ShortTokens {
 		limit += r.ShortAllowance * (match.ShortTokens - tokens) / match.ShortTokens
 	}
-	if r.MaxShingleDistance >= 0 && a.Shingle != 0 && b.Shingle != 0 && distance+a.Shingle.Distance(b.Shingle) > limit {
+	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && 2*distance+a.Shingles.Distance(b.Shingles) > limit {
 		return distance, false
 	}
 	shorter, longer := float64(min(a.Tokens, b.Tokens)), float64(max(a.Tokens, b.Tokens))
@@ -113,12 +108,12 @@ func Bare(d *index.Document) bool { return d.Added.IsZero() }
 
 // bareWhenLoaded reports whether a bulk load stores a document without a record.
 func bareWhenLoaded(d *index.Document) bool {
-	return d.Key == "" && d.Scope == "" && d.Shingle == 0 && d.Digest == 0 && d.Tokens == 0
+	return d.Key == "" && d.Scope == "" && d.Shingles.IsZero() && d.Digest == 0 && d.Tokens == 0
 }
 
 // keepsID reports whether a new version of a document keeps the ID of the earlier one.
 func keepsID(old, d *index.Document) bool {
-	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingle == d.Shingle
+	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
 // Model is what an index has to hold and to answer when calls come one after the other,

@@ -40,7 +40,8 @@ func (k *worker) draw(s *site) index.Document {
 		d.Key = s.keys[k.rng.IntN(len(s.keys))]
 	}
 	if k.rng.IntN(3) == 0 {
-		d.Shingle = []fingerprint.Fingerprint{s.shingle, s.shingle, s.shingle ^ 0xf, ^s.shingle}[k.rng.IntN(4)]
+		d.Shingles = s.shingles
+		d.Shingles[k.rng.IntN(4)] ^= []uint64{0, 0, 0xf, ^uint64(0)}[k.rng.IntN(4)]
 	}
 	if k.rng.IntN(3) == 0 {
 		d.Digest = fingerprint.Digest(k.rng.IntN(4))

@@ -23,11 +23,11 @@ const Workers = 8
 // site is a small part of an index: what happens here has nothing to do with other
 // sites, and each call within has much to do with the others.
 type site struct {
-	scope   string
-	groups  [][]fingerprint.Fingerprint // of near-duplicates
-	shingle fingerprint.Fingerprint
-	keys    []string
-	docs    Documents // before the calls
+	scope    string
+	groups   [][]fingerprint.Fingerprint // of near-duplicates
+	shingles fingerprint.ShingleSignature
+	keys     []string
+	docs     Documents // before the calls
 
 	mu    sync.Mutex
 	calls []*call
@@ -81,7 +81,7 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 	w.Options = index.Options{
 		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
-		MaxShingleDistance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
+		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)], ShortAllowance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
 		KeepDuplicates: rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.Sync, index.NoSync}[rng.IntN(4)],
 	}
 	w.Options.Now = w.now
@@ -122,7 +122,7 @@ func (w *World) newSites(n int) []int {
 	var numbers []int
 	for range n {
 		number := len(w.sites)
-		s := &site{shingle: fingerprint.Fingerprint(w.rng.Uint64()), scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
+		s := &site{shingles: fingerprint.ShingleSignature{w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64()}, scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
 		for range groups {
 			base := fingerprint.Fingerprint(w.rng.Uint64())
 			group := []fingerprint.Fingerprint{base}

@@ -57,7 +57,7 @@ func TestLargeArchivePages(t *testing.T) {
 		t.Errorf("a start tag every %d bytes", each)
 	}
 	t.Logf("%.3f of %d bytes a page is text, a start tag every %d bytes", float64(text)/float64(size), size/pages, size/tags)
-	copies, rule := 0, match.For(analyzer.Name(), maxDistance)
+	copies, rule := 0, match.Default(maxDistance)
 	for i := range sigs {
 		for j := range i {
 			d := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint)

@@ -69,7 +69,7 @@ func TestProductsAreDifferentPages(t *testing.T) {
 		paths[p.path] = true
 		sigs = append(sigs, sig)
 	}
-	near, rule := 0, match.For(signer.Name(), maxDistance)
+	near, rule := 0, match.Default(maxDistance)
 	for i := range sigs {
 		for j := range i {
 			d := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint)
@@ -78,7 +78,7 @@ func TestProductsAreDifferentPages(t *testing.T) {
 			}
 			near++
 			if rule.Allows(d, sigs[i], sigs[j]) {
-				t.Errorf("%s matches %s, distances %d and %d", pages[i].path, pages[j].path, d, sigs[i].Shingle.Distance(sigs[j].Shingle))
+				t.Errorf("%s matches %s, distances %d and %d", pages[i].path, pages[j].path, d, sigs[i].Shingles.Distance(sigs[j].Shingles))
 			}
 		}
 	}

@@ -85,10 +85,10 @@ func TestReferencePagesAreDifferentPages(t *testing.T) {
 		for _, p := range pages {
 			sigs = append(sigs, signer.SignKind(visible.HTML, "", p))
 		}
-		matches, rule := 0, match.For(signer.Name(), maxDistance)
+		matches, rule := 0, match.Default(maxDistance)
 		for i := range sigs {
 			for j := range i {
-				d, s := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint), sigs[i].Shingle.Distance(sigs[j].Shingle)
+				d, s := sigs[i].Fingerprint.Distance(sigs[j].Fingerprint), sigs[i].Shingles.Distance(sigs[j].Shingles)
 				if d+s == 0 {
 					t.Errorf("%s: %s and %s are one", signer.Name(), signer.Text(visible.HTML, "", pages[i]), signer.Text(visible.HTML, "", pages[j]))
 				}

@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Documents   int
 	MaxDistance int
-	Bare        bool          // documents have no second fingerprint
+	Bare        bool          // documents have no Shingles
 	Only        []string      // names of Sections; all if empty
 	Time        time.Duration // of a window of measurement
 	CacheBytes  int64         // as in index.Options

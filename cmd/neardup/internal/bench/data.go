@@ -12,7 +12,7 @@ import (
 // collection is a sequence of uniform, distinct fingerprints. Each one is computed from its position.
 type collection struct {
 	n        int
-	shingles bool // documents have a second fingerprint
+	shingles bool // documents have Shingles
 }
 
 const seed = 1
@@ -29,7 +29,9 @@ func at(seed uint64, i int) uint64 {
 func (c collection) document(i int, key bool) index.Document {
 	d := index.Document{Fingerprint: fingerprint.Fingerprint(at(seed, i))}
 	if c.shingles {
-		d.Shingle = fingerprint.Fingerprint(at(^uint64(seed), i))
+		for word := range d.Shingles {
+			d.Shingles[word] = at(^uint64(seed+word), i)
+		}
 	}
 	if key {
 		d.Key = fmt.Sprintf("https://www.%05d.example/archive/2026/%021d", at(seed, i)%50_000, i)

@@ -12,30 +12,30 @@ import (
 
 // Document is one of the two.
 type Document struct {
-	Key         string                  `json:"key"`
-	KeyBytes    []byte                  `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
-	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
-	Shingle     fingerprint.Fingerprint `json:"shingle"`
-	Digest      fingerprint.Digest      `json:"digest,omitzero"`
-	Tokens      int                     `json:"tokens"`
-	Scope       string                  `json:"scope,omitempty"`
+	Key         string                       `json:"key"`
+	KeyBytes    []byte                       `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
+	Fingerprint fingerprint.Fingerprint      `json:"fingerprint"`
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
+	Digest      fingerprint.Digest           `json:"digest,omitzero"`
+	Tokens      int                          `json:"tokens"`
+	Scope       string                       `json:"scope,omitempty"`
 
 	Words []string `json:"-"` // of its text; nil: not known
 }
 
 // Of is a document of an index, whose words are not known.
 func Of(d *index.Document) *Document {
-	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens, Scope: d.Scope}
+	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Scope: d.Scope}
 }
 
 func (d *Document) signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingle: d.Shingle, Digest: d.Digest, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
 }
 
 // The limits that may keep two documents from matching.
 const (
 	ByDistance = "distance"
-	ByShingle  = "second fingerprint"
+	ByShingle  = "shingles"
 	ByLength   = "length"
 	ByScope    = "scope"
 )
@@ -46,7 +46,7 @@ type Result struct {
 	B               Document `json:"b"`
 	Distance        int      `json:"distance"`
 	MaxDistance     int      `json:"maxDistance"`
-	ShingleDistance *int     `json:"shingleDistance,omitempty"` // of both fingerprints together
+	ShingleDistance *int     `json:"shingleDistance,omitempty"` // 2*distance + the distance of the shingles
 	MaxShingle      int      `json:"maxShingleDistance"`
 	LengthRatio     float64  `json:"lengthRatio,omitempty"`
 	MaxLengthRatio  float64  `json:"maxLengthRatio"`
@@ -79,9 +79,8 @@ func measured(a, b *Document, rule match.Rule) Result {
 		Distance:    a.Fingerprint.Distance(b.Fingerprint),
 		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
 	}
-	if a.Shingle != 0 && b.Shingle != 0 {
-		both := r.Distance + a.Shingle.Distance(b.Shingle)
-		r.ShingleDistance = &both
+	if !a.Shingles.IsZero() && !b.Shingles.IsZero() {
+		r.ShingleDistance = new(match.ShingleDistance(r.Distance, a.signature(), b.signature()))
 	}
 	if shorter > 0 {
 		r.LengthRatio = float64(longer) / float64(shorter)
@@ -92,8 +91,8 @@ func measured(a, b *Document, rule match.Rule) Result {
 		}
 	}
 	beyond(ByDistance, r.Distance > rule.MaxDistance)
-	beyond(ByShingle, !rule.With(0, -1).Allows(r.Distance, a.signature(), b.signature()))
-	beyond(ByLength, !rule.With(-1, 0).Allows(r.Distance, a.signature(), b.signature()))
+	beyond(ByShingle, !rule.With(0, 0, -1).Allows(r.Distance, a.signature(), b.signature()))
+	beyond(ByLength, !rule.With(-1, 0, 0).Allows(r.Distance, a.signature(), b.signature()))
 	beyond(ByScope, a.Scope != b.Scope)
 	r.Match = len(r.Decided) == 0
 	return r

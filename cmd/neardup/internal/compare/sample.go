@@ -89,7 +89,7 @@ type Pairs struct {
 func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, error) {
 	docs := slices.Clone(s.kept)
 	slices.SortStableFunc(docs, func(a, b Sampled) int {
-		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint), cmp.Compare(a.Shingle, b.Shingle), cmp.Compare(a.Tokens, b.Tokens), strings.Compare(a.Scope, b.Scope))
+		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint), slices.Compare(a.Shingles[:], b.Shingles[:]), cmp.Compare(a.Tokens, b.Tokens), strings.Compare(a.Scope, b.Scope))
 	})
 	docs = slices.CompactFunc(docs, func(a, b Sampled) bool { return a.signature() == b.signature() && a.Scope == b.Scope })
 	reach := min(rule.MaxDistance+Reach, 64)

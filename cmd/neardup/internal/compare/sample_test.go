@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-var rule = match.Rule{MaxDistance: 4, MaxShingleDistance: 9, MaxLengthRatio: 1.3}
+var rule = match.Rule{MaxDistance: 4, MaxShingleDistance: 12, MaxLengthRatio: 1.3}
 
 // flipped is a fingerprint with some of few bits flipped, so that many are near each other.
 func flipped(rng *rand.Rand, f fingerprint.Fingerprint) fingerprint.Fingerprint {
@@ -28,7 +28,7 @@ func TestPairsOfSample(t *testing.T) {
 	s := NewSample()
 	var docs []index.Document
 	for i := range 400 {
-		d := index.Document{Key: fmt.Sprint(i), Fingerprint: flipped(rng, 1<<60), Shingle: flipped(rng, 1<<61), Tokens: 100 + rng.IntN(40), Scope: fmt.Sprint(rng.IntN(2))}
+		d := index.Document{Key: fmt.Sprint(i), Fingerprint: flipped(rng, 1<<60), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<61))}, Tokens: 100 + rng.IntN(40), Scope: fmt.Sprint(rng.IntN(2))}
 		docs = append(docs, d, d) // equal ones count once
 		s.Add(&d, "a", int64(i))
 		s.Add(&d, "a", int64(i))
@@ -108,12 +108,12 @@ func TestSampleIsBounded(t *testing.T) {
 // Nearness is at most 1 where two documents match, and above where they do not, and names the limit.
 func TestNearness(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 6))
-	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0, MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.For("text/4", 6)} {
+	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0, MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Default(6)} {
 		for range 5000 {
-			a := &Document{Fingerprint: flipped(rng, 0), Shingle: flipped(rng, 1<<60), Tokens: 50 + rng.IntN(30)}
-			b := &Document{Fingerprint: flipped(rng, 0), Shingle: flipped(rng, 1<<60), Tokens: 50 + rng.IntN(30)}
+			a := &Document{Fingerprint: flipped(rng, 0), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))}, Tokens: 50 + rng.IntN(30)}
+			b := &Document{Fingerprint: flipped(rng, 0), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))}, Tokens: 50 + rng.IntN(30)}
 			if rng.IntN(2) == 0 {
-				b.Fingerprint, b.Shingle = a.Fingerprint, a.Shingle
+				b.Fingerprint, b.Shingles = a.Fingerprint, a.Shingles
 			}
 			r := Documents(a, b, rule, 0)
 			share, by := r.Nearness()

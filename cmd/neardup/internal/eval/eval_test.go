@@ -20,19 +20,19 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
-			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingle: fingerprint.Fingerprint(rng.Uint64()), Tokens: 100 + rng.IntN(40)}
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingles: fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}, Tokens: 100 + rng.IntN(40)}
 			if i > 0 && rng.IntN(2) == 0 { // near to another
 				other := docs[rng.IntN(i)].Signatures[len(d.Signatures)]
-				s.Fingerprint, s.Shingle = other.Fingerprint, other.Shingle
+				s.Fingerprint, s.Shingles = other.Fingerprint, other.Shingles
 				for range rng.IntN(12) {
 					s.Fingerprint ^= 1 << rng.IntN(64)
 				}
-				for range rng.IntN(25) {
-					s.Shingle ^= 1 << rng.IntN(64)
+				for range rng.IntN(100) {
+					s.Shingles[rng.IntN(4)] ^= 1 << rng.IntN(64)
 				}
 			}
 			if rng.IntN(20) == 0 {
-				s.Shingle = 0
+				s.Shingles = fingerprint.ShingleSignature{}
 			}
 			d.Signatures = append(d.Signatures, s)
 		}
@@ -70,11 +70,11 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
 			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
 			limit := r.MaxShingleDistance + int(float64(r.ShortAllowance)*max(0, 1-float64(longer)/200))
-			if r.MaxShingleDistance >= 0 && u.Shingle != 0 && v.Shingle != 0 &&
-				u.Shingle.Distance(v.Shingle)+u.Fingerprint.Distance(v.Fingerprint) > limit {
+			if r.MaxShingleDistance >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
+				u.Shingles.Distance(v.Shingles)+2*u.Fingerprint.Distance(v.Fingerprint) > limit {
 				match = false
 			}
-			if r.MaxLengthRatio >= 0 && u.Shingle != 0 && v.Shingle != 0 && float64(longer) > r.MaxLengthRatio*float64(shorter) {
+			if r.MaxLengthRatio >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() && float64(longer) > r.MaxLengthRatio*float64(shorter) {
 				match = false
 			}
 			switch sim := similarity[[2]int{a, b}]; {
@@ -115,7 +115,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
 		labelled, err := Label(docs, pairs)
 		must(t, err)
-		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(30) - 40*rng.IntN(2)*rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)], 30 * rng.IntN(2)}
+		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2), 30 * rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
 		report := labelled.Measure(rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {

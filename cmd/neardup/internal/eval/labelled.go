@@ -183,8 +183,8 @@ type apart struct {
 func (l *Labelled) apart(seed, a, b int) apart {
 	x, y := &l.docs[a].Signatures[seed], &l.docs[b].Signatures[seed]
 	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
-	if x.Shingle != 0 && y.Shingle != 0 { // else one is a ready fingerprint
-		d.shingle = x.Shingle.Distance(y.Shingle)
+	if !x.Shingles.IsZero() && !y.Shingles.IsZero() { // else one is a ready fingerprint
+		d.shingle = x.Shingles.Distance(y.Shingles)
 		d.longer = max(x.Tokens, y.Tokens)
 		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))
 	}

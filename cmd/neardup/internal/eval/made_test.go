@@ -29,7 +29,7 @@ func TestMadeTexts(t *testing.T) {
 		precision, recall, f1 float64 // at least
 		falsePairsPerBillion  float64 // at most
 	}{
-		{"short texts", func(seed uint64) []testgen.Text { return testgen.ShortTexts(t, seed, families) }, 0.97, 0.8, 0.88, 60_000},
+		{"short texts", func(seed uint64) []testgen.Text { return testgen.ShortTexts(t, seed, families) }, 0.99, 0.5, 0.68, 60_000},
 		{"one template", func(seed uint64) []testgen.Text { return testgen.References(t, seed, classes) }, 0.8, 0.55, 0.65, 900_000},
 	} {
 		for set := uint64(1); set <= 2; set++ {
@@ -72,5 +72,5 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 	}
 	labelled, err := Label(docs, pairs)
 	must(t, err)
-	return analyzer, labelled.Measure(Rule(match.For(analyzer, k)))
+	return analyzer, labelled.Measure(Rule(match.Default(k)))
 }

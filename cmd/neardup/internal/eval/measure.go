@@ -16,8 +16,8 @@ const MaxDistance = 16
 type Rule struct {
 	MaxDistance        int     `json:"k"`
 	MaxShingleDistance int     `json:"maxShingleDistance"`
-	MaxLengthRatio     float64 `json:"maxLengthRatio"`
 	ShortAllowance     int     `json:"shortAllowance,omitempty"`
+	MaxLengthRatio     float64 `json:"maxLengthRatio"`
 }
 
 func (r Rule) matches(a *apart) bool {
@@ -29,7 +29,7 @@ func (r Rule) total(a *apart) int {
 	if a.shingle < 0 {
 		return 0
 	}
-	return max(0, a.distance+a.shingle-match.Rule{ShortAllowance: r.ShortAllowance}.Limit(a.longer))
+	return max(0, 2*a.distance+a.shingle-match.Rule{ShortAllowance: r.ShortAllowance}.Limit(a.longer))
 }
 
 // near reports whether the lengths let a pair match.
@@ -40,7 +40,7 @@ type counts struct {
 	// near are the near pairs, by whether their lengths let them match by the rule, by the distance
 	// of their fingerprints and by their total. Rules of that rule's MaxLengthRatio, or of none, need no
 	// more to be scored.
-	near [2][MaxDistance + 1][MaxDistance + 65]struct{ positive, negative atomic.Int64 }
+	near [2][MaxDistance + 1][2*MaxDistance + 257]struct{ positive, negative atomic.Int64 }
 
 	matches [][]found // of each document
 }

@@ -35,33 +35,29 @@ const begin = `{"neardupIndex":`
 
 // Line is a document. A key or scope that is not UTF-8 is in base64.
 type Line struct {
-	Key         string                   `json:"key,omitempty"`
-	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint"` // nil is none
-	Shingle     *fingerprint.Fingerprint `json:"shingle,omitempty"`
-	Digest      fingerprint.Digest       `json:"digest,omitzero"`
-	Tokens      int                      `json:"tokens,omitempty"`
-	Scope       string                   `json:"scope,omitempty"`
-	ScopeBytes  []byte                   `json:"scopeBytes,omitempty"`
-	Added       time.Time                `json:"added,omitzero"`
+	Key         string                       `json:"key,omitempty"`
+	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
+	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint"` // nil is none
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
+	Digest      fingerprint.Digest           `json:"digest,omitzero"`
+	Tokens      int                          `json:"tokens,omitempty"`
+	Scope       string                       `json:"scope,omitempty"`
+	ScopeBytes  []byte                       `json:"scopeBytes,omitempty"`
+	Added       time.Time                    `json:"added,omitzero"`
 }
 
 func lineOf(d *index.Document) *Line {
-	l := &Line{Fingerprint: &d.Fingerprint, Digest: d.Digest, Tokens: d.Tokens, Added: d.Added}
+	l := &Line{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Added: d.Added}
 	l.Key, l.KeyBytes = wire.Split(d.Key)
 	l.Scope, l.ScopeBytes = wire.Split(d.Scope)
-	if d.Shingle != 0 {
-		l.Shingle = &d.Shingle
-	}
 	return l
 }
 
 func (l *Line) document() index.Document {
-	d := index.Document{Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Digest: l.Digest, Tokens: l.Tokens, Scope: l.Scope + string(l.ScopeBytes), Added: l.Added}
-	if l.Shingle != nil {
-		d.Shingle = *l.Shingle
+	return index.Document{
+		Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Shingles: l.Shingles, Digest: l.Digest, Tokens: l.Tokens,
+		Scope: l.Scope + string(l.ScopeBytes), Added: l.Added,
 	}
-	return d
 }
 
 // Write writes the documents of an index, an object a line.

@@ -125,7 +125,7 @@ func (s *Server) rule() match.Rule {
 	if s.opts.Rule != nil {
 		return s.opts.Rule()
 	}
-	return match.For(s.index.Stats().Analyzer, s.index.Plan().MaxDistance)
+	return match.Default(s.index.Plan().MaxDistance)
 }
 
 // stats answers GET /v1/stats.

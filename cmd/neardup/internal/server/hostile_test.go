@@ -401,7 +401,7 @@ func FuzzCalls(f *testing.F) {
 	f.Cleanup(func() { s.Close(); x.Close() })
 	for _, seed := range []struct{ method, target, contentType, body string }{
 		{"POST", "/v1/check", "", `{"key":"a","text":"some words"}` + "\n\n" + `{"keyBytes":"/w==","body":"AAEC"}`},
-		{"POST", "/v1/check", "", `{"key":"a","fingerprint":"0123456789abcdef","shingle":"1","tokens":-1}` + "\nnull\n[]\n{"},
+		{"POST", "/v1/check", "", `{"key":"a","fingerprint":"0123456789abcdef","shingles":"1","tokens":-1}` + "\nnull\n[]\n{"},
 		{"POST", "/v1/check?key=a&scope=b&kind=html", "text/html", "<p>some words"},
 		{"POST", "/v1/query", "", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
 		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},

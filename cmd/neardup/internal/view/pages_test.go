@@ -61,7 +61,7 @@ func testPages(t *testing.T) *Pages {
 		l := Latency{N: n, Within: []Bucket{{.001, n / 2}, {.01, n}}}
 		return Counts{Verdicts: map[string]uint64{"new": n, "duplicate": n / 2}, Calls: map[string]Latency{"check": l}}
 	}
-	rule := match.For(x.Stats().Analyzer, 6)
+	rule := match.Default(6)
 	p := New(x, Options{Rule: func() match.Rule { return rule }, Counts: counts, Texts: texts})
 	for i := range 3 {
 		p.Sample(time.Now().Add(time.Duration(i-3) * time.Minute))

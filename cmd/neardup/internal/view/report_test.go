@@ -18,10 +18,10 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "\x
 func hostileReport() *Report {
 	words := func(s string) []string { return strings.Fields(hostile + " a b c " + s) }
 	a, b := compare.Document{Key: hostile, Tokens: 9, Words: words(hostile)}, compare.Document{Key: hostile, Tokens: 9, Fingerprint: 3, Words: words("d")}
-	pair := compare.Documents(&a, &b, match.For("", 3), 10)
+	pair := compare.Documents(&a, &b, match.Default(3), 10)
 	counts := []Count{{Name: hostile, N: 3}, {Name: "other", N: 1}}
 	return &Report{
-		Inputs: []string{hostile}, Index: hostile, Analyzer: hostile, Rule: match.For("", 3), Records: 4, Compared: 4, Duplicates: 2,
+		Inputs: []string{hostile}, Index: hostile, Analyzer: hostile, Rule: match.Default(3), Records: 4, Compared: 4, Duplicates: 2,
 		Verdicts: counts, Skips: counts, Groups: counts, Distances: []int64{1, 0, 1, 0},
 		Sample: &compare.Pairs{Match: make([]int64, 10), Miss: make([]int64, 10)}, Inside: []*compare.Result{pair}, Outside: []*compare.Result{pair}, Notes: []string{hostile},
 	}

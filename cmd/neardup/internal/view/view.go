@@ -158,7 +158,7 @@ func limits(r *compare.Result) (rows []limitRow) {
 	}
 	add("Bits that differ", compare.ByDistance, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		add("In both fingerprints together", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
+		add("Bits, with the shingles", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
 	}
 	add("Times as long", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), r.MaxLengthRatio)
 	return rows

@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) {
 		{"", []string{"stats"}, []string{`"maxDistance":6`, `it is one server`}, ""},
 		{`{"key":"a","text":"` + text + `"}
 {"key":"b","html":"<p>` + text + `"}
-{"key":"c","fingerprint":"00000000000000ff","shingle":"00000000000000ff","tokens":9}
+{"key":"c","fingerprint":"00000000000000ff","shingles":"` + strings.Repeat("0f", 32) + `","tokens":9}
 {"key":"d","text":""}
 {"key":"e","fingerprint":"0000000000000000"}
 {"key":"f","fingerprint":"00ff000000000000","tokens":-1}

@@ -1,0 +1,92 @@
+package fingerprint
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestShinglesEstimateJaccard: the mean distance of two sets of a given Jaccard similarity J is 128(1-J),
+// and its spread is little larger than with 256 independent samples, however many bins are empty.
+func TestShinglesEstimateJaccard(t *testing.T) {
+	const pairs = 10_000
+	rng := rand.New(rand.NewPCG(5, 6))
+	signature := func(hashes []uint64) ShingleSignature {
+		var b shingleBins
+		b.reset()
+		for _, h := range hashes {
+			b.add(h)
+		}
+		return b.signature()
+	}
+	for _, c := range []struct{ both, each int }{
+		{0, 1}, {1, 1}, {2, 1}, {5, 1}, {5, 3}, {8, 4}, {16, 4}, {30, 4}, {40, 20}, {76, 4}, {97, 3}, {100, 40}, {196, 4}, {300, 30}, {1000, 100},
+	} {
+		var sum, squares float64
+		for range pairs {
+			all := make([]uint64, c.both+2*c.each)
+			for i := range all {
+				all[i] = rng.Uint64()
+			}
+			d := float64(signature(all[:c.both+c.each]).Distance(signature(all[c.each:])))
+			sum += d
+			squares += d * d
+		}
+		j := float64(c.both) / float64(c.both+2*c.each)
+		mean, want := sum/pairs, 128*(1-j)
+		deviation := math.Sqrt(squares/pairs - mean*mean)
+		independent := math.Sqrt(256 * (1 - j) / 2 * (1 + j) / 2)
+		t.Logf("%4d shingles, J = %.3f: distance %6.2f, want %6.2f, standard deviation %5.2f, with independent samples %5.2f", c.both+c.each, j, mean, want, deviation, independent)
+		if math.Abs(mean-want) > 5*deviation/math.Sqrt(pairs) {
+			t.Errorf("%+v: mean distance %.2f, want %.2f", c, mean, want)
+		}
+		if deviation > 1.1*independent {
+			t.Errorf("%+v: standard deviation %.2f, with independent samples %.2f", c, deviation, independent)
+		}
+	}
+}
+
+func TestShingleSignatureText(t *testing.T) {
+	type document struct {
+		S ShingleSignature `json:"shingles,omitzero"`
+	}
+	s := ShingleSignature{1, 0xabcdef, 1 << 63, math.MaxUint64}
+	const text = "0000000000000001" + "0000000000abcdef" + "8000000000000000" + "ffffffffffffffff"
+	if b, err := s.AppendText([]byte("x")); string(b) != "x"+text || err != nil || s.String() != text {
+		t.Errorf("%s, %v, %v", b, err, s)
+	}
+	for _, d := range []document{{}, {s}} {
+		b, err := json.Marshal(d)
+		var got document
+		if err != nil || json.Unmarshal(b, &got) != nil || got != d || d.S.IsZero() != (string(b) == "{}") {
+			t.Errorf("%s, %v: %+v", b, err, got)
+		}
+	}
+	var upper ShingleSignature
+	if err := upper.UnmarshalText([]byte(strings.ToUpper(text))); err != nil || upper != s {
+		t.Errorf("%v, %v", upper, err)
+	}
+	for _, in := range []string{"", "1", text[1:], text + "0", "x" + text[1:], "0x" + text[2:], strings.Repeat(text, 100)} {
+		got := s
+		if err := got.UnmarshalText([]byte(in)); !errors.Is(err, ErrSyntax) || got != s || len(err.Error()) > 200 {
+			t.Errorf("%q: %v, %v", in, got, err)
+		}
+	}
+}
+
+func TestShingleDistance(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for want := range 257 {
+		a := ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}
+		b := a
+		for _, bit := range rng.Perm(256)[:want] {
+			b[bit/64] ^= 1 << (bit % 64)
+		}
+		if got := a.Distance(b); got != want || b.Distance(a) != want {
+			t.Fatalf("%v and %v: %d, want %d", a, b, got, want)
+		}
+	}
+}
