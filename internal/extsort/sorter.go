@@ -1,34 +1,23 @@
-// Package extsort sorts fixed-size records, more of them than fit in memory.
+// Package extsort sorts fixed-size records that may not fit in memory.
 //
-// A Sorter gives back exactly the records that were added, ascending by their
-// first word; records whose first words are equal keep the order in which they
-// were added. Its buffers stay within Options.MemoryBytes whatever the values
-// are: skewed and equal ones too.
+// A Sorter returns the records that were added in ascending order of their first word. Records with equal
+// first words keep the order in which they were added. A Sorter sorts as many records as fit in half of its
+// memory, writes them to a temporary file as one run, and merges all runs at the end.
 //
-// It distributes first and sorts later. Add moves each record to one of 256
-// buckets by its top 8 bits; buckets are lists of small chunks from one pool,
-// and when the pool is used up all of them are appended to a spill file, one
-// extent a bucket. Sorted loads bucket after bucket and sorts each by radix in
-// two goroutines ahead of the consumer. A bucket that is larger than a sort
-// buffer is distributed again by the highest bits in which its records differ,
-// or, when their first words are all equal, passed on as it is. So the work is
-// linear in the number of records: spilled records are written and read once,
-// and once more for each time that their bucket was too large, at most 8 times.
-//
-// Spill files are private to the process that wrote them: native byte order, no
-// checksum, never synced, and readable by their owner alone. A process that is killed
-// leaves them behind, as extsort-*.spill in Options.Dir.
+// The temporary file is private to the process: it has native byte order and no checksums, is never synced, and
+// only its owner can read it. A process that is killed leaves it in Options.Dir as extsort-*.spill.
 package extsort
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
+	"math/rand/v2"
 	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/radix"
 )
 
@@ -40,40 +29,45 @@ var (
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 1 << 20
+	chunkLen      = 4096 // records that Sorted yields together
 )
 
-// Options of a Sorter; the zero value is usable.
+// Options configures a Sorter. The zero value is usable.
 type Options struct {
-	// MemoryBytes bounds the memory of all buffers together; default 1 GiB, at
-	// least 1 MiB. 11/16 of it hold records before they spill, 1/16 is the
-	// largest run that Sorted gives: with 16-byte records, 1 GiB keeps 46
-	// million in memory, and random ones are distributed once up to a billion.
+	// MemoryBytes bounds the memory of all buffers together. Default: 1 GiB. Minimum: 1 MiB.
 	MemoryBytes int64
 
-	// Dir is where to spill, made when needed; default os.TempDir().
+	// Dir is the directory of the temporary file. It is created when needed. Default: os.TempDir().
 	Dir string
 
-	// FS holds Dir; default vfs.Default.
+	// FS is the file system of Dir. Default: vfs.Default.
 	FS vfs.FS
 }
 
-// Sorter sorts records: any number of Add, one Sorted, Close. It is for one
-// goroutine at a time. Dropping one without Close leaves spill files behind.
+// Sorter sorts records: any number of calls of Add, one of Sorted, then Close. It is for one goroutine at
+// a time.
 type Sorter[R radix.Record] struct {
-	options    Options
-	bufferLen  int // records in each of sortBuffers, at most
-	pool       *chunkPool[R]
-	root       *partition[R]
-	partitions []*partition[R] // that are not removed yet, root first
-	writer     *bufio.Writer   // into spill files, one at a time
+	options Options
+	most    int // records of a run
+	records []R // not spilled yet
+	room    []R // for sorting
+
+	file file
+	path string
+	runs []*run[R] // in the file
+	size int64     // of the file
 
 	len    int64
-	failed error                 // why nothing more can be added or read
-	pipe   *ordered.Pipe[run[R]] // of a Sorted under way
+	failed error // why no more records can be added or read
 }
 
-// New returns an empty Sorter. It takes memory as records are added, 4 MiB for
-// the first ones, and touches no file before it has to spill.
+type file interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
+}
+
+// New returns an empty Sorter. Memory is allocated as records are added.
 func New[R radix.Record](opts Options) *Sorter[R] {
 	if opts.MemoryBytes <= 0 {
 		opts.MemoryBytes = defaultMemory
@@ -85,25 +79,32 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	s := &Sorter[R]{options: opts, bufferLen: int(opts.MemoryBytes / 16 / radix.Bytes[R]())}
-	s.pool = newChunkPool[R](opts.MemoryBytes*11/16 - s.writeBuffer())
-	s.root = s.newPartition(^uint64(0))
-	return s
+	return &Sorter[R]{options: opts, most: int(opts.MemoryBytes / 2 / radix.Bytes[R]())}
 }
 
-// writeBuffer is how many bytes are written at once.
-func (s *Sorter[R]) writeBuffer() int64 { return min(s.options.MemoryBytes/64, 1<<20) }
-
-// Add copies records. After an error, except one of a context that was done
-// before, part of them may be missing: the Sorter gives the same error from then
-// on. Errors are ctx's and those of the spill file, with its path.
+// Add copies records. It returns the errors of ctx and of the temporary file. After an error of the file, Add
+// and Sorted return the same error.
 func (s *Sorter[R]) Add(ctx context.Context, records []R) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	s.failed = s.root.add(ctx, records)
 	s.len += int64(len(records))
-	return s.failed
+	for len(records) > 0 {
+		if len(s.records) == s.most {
+			if s.failed = s.spill(); s.failed != nil {
+				return s.failed
+			}
+		}
+		if len(s.records) == cap(s.records) { // append would not double large slices
+			grown := make([]R, len(s.records), min(max(2*cap(s.records), chunkLen), s.most))
+			copy(grown, s.records)
+			s.records = grown
+		}
+		n := min(len(records), cap(s.records)-len(s.records))
+		s.records = append(s.records, records[:n]...)
+		records = records[n:]
+	}
+	return nil
 }
 
 func (s *Sorter[R]) usable(ctx context.Context) error {
@@ -113,66 +114,213 @@ func (s *Sorter[R]) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Len is the number of records added.
+// Len returns the number of records added.
 func (s *Sorter[R]) Len() int64 { return s.len }
 
-// Sorted gives all records in order, as runs of any length but 0; a run is valid
-// until the next step and may be written to. It can be ranged over once, after
-// the last Add. An error comes with a nil run and is the last: ctx's, or that of a
-// spill file, with its path and offset. The memory is freed and the files are removed
-// when the loop ends, at its end or before.
+// sort sorts the records that are not spilled.
+func (s *Sorter[R]) sort() {
+	if len(s.room) < len(s.records) {
+		s.room = make([]R, len(s.records))
+	}
+	if sorted := radix.Sort(s.records, s.room[:len(s.records)]); len(sorted) > 0 && &sorted[0] == &s.room[0] {
+		s.records, s.room = sorted, s.records[:cap(s.records)]
+	}
+}
+
+// spill writes the records to the file as one run.
+func (s *Sorter[R]) spill() error {
+	if s.file == nil {
+		if err := s.create(); err != nil {
+			return err
+		}
+	}
+	s.sort()
+	if _, err := s.file.Write(radix.Memory(s.records)); err != nil {
+		return fmt.Errorf("extsort: write %s: %w", s.path, err)
+	}
+	end := s.size + int64(len(s.records))*radix.Bytes[R]()
+	s.runs = append(s.runs, &run[R]{order: len(s.runs), at: s.size, end: end})
+	s.size, s.records = end, s.records[:0]
+	return nil
+}
+
+func (s *Sorter[R]) create() (err error) {
+	fs := s.options.FS
+	if err := fs.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return fmt.Errorf("extsort: create directory %s: %w", s.options.Dir, err)
+	}
+	s.path = fs.PathJoin(s.options.Dir, fmt.Sprintf("extsort-%016x.spill", rand.Uint64()))
+	if fs == vfs.Default { // it would create a file that everybody can read
+		s.file, err = os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	} else {
+		s.file, err = fs.Create(s.path, vfs.WriteCategoryUnspecified)
+	}
+	if err != nil {
+		s.file = nil
+		return fmt.Errorf("extsort: create %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// Sorted yields all records in order, in slices that are not empty. A slice is valid until the next step, and
+// the caller may write to it. Sorted can be called once, after the last Add. An error comes with a nil slice and
+// is the last. The memory is freed and the file is removed when the loop ends.
 func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	return func(yield func([]R, error) bool) {
-		defer s.release() // also where the loop panics
+		defer s.release() // also if the loop panics or ends early
+		var next func() ([]R, error)
 		err := s.usable(ctx)
 		if s.failed == nil {
 			s.failed = errSorted
 		}
-		if err != nil {
-			yield(nil, err)
-			return
+		if err == nil {
+			next, err = s.chunks()
 		}
-		r := startRuns(ctx, s)
-		s.pipe = r.pipe
-		next, ok, err := r.pipe.Next()
-		for ok && yield(next.records, nil) {
-			r.buffers <- next.buffer
-			next, ok, err = r.pipe.Next()
+		for err == nil {
+			var records []R
+			if records, err = next(); err != nil || len(records) == 0 {
+				break
+			}
+			if !yield(records, nil) {
+				return
+			}
+			if err = context.Cause(ctx); err == nil && s.failed == errClosed {
+				err = errClosed
+			}
 		}
-		err = errors.Join(err, s.release())
-		if err != nil && !ok {
+		if err = errors.Join(err, s.release()); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// Close ends a Sorted under way, waits for all goroutines, frees the memory and
-// removes the spill files. It returns an error when a file could not be removed.
-// A second Close does nothing.
+// chunks sorts the records and returns a function that returns the next of them, none at the end.
+func (s *Sorter[R]) chunks() (func() ([]R, error), error) {
+	s.sort()
+	s.room = nil
+	if s.file == nil {
+		return func() (chunk []R, err error) {
+			n := min(len(s.records), chunkLen)
+			chunk, s.records = s.records[:n], s.records[n:]
+			return chunk, nil
+		}, nil
+	}
+	m, err := s.merge()
+	out := make([]R, 0, chunkLen)
+	return func() (chunk []R, err error) {
+		for out = out[:0]; len(m) > 0 && len(out) < chunkLen && err == nil; {
+			out = append(out, m[0].records[0])
+			m, err = m.advance(s)
+		}
+		return out, err
+	}, err
+}
+
+// Close frees the memory and removes the file. A second Close does nothing.
 func (s *Sorter[R]) Close() error {
 	s.failed = errClosed
 	return s.release()
 }
 
 func (s *Sorter[R]) release() error {
-	if s.pipe != nil {
-		s.pipe.Stop(errClosed)
-	}
-	var errs []error
-	for len(s.partitions) > 0 {
-		errs = append(errs, s.removeLast())
-	}
-	s.pool, s.root, s.writer = nil, nil, nil
-	return errors.Join(errs...)
-}
-
-// removeLast ends the use of the youngest partition.
-func (s *Sorter[R]) removeLast() error {
-	last := len(s.partitions) - 1
-	p := s.partitions[last]
-	s.partitions = s.partitions[:last]
-	if p.file == nil {
+	s.records, s.room, s.runs = nil, nil, nil
+	if s.file == nil {
 		return nil
 	}
-	return p.file.remove()
+	err := s.file.Close() // before Remove: Windows removes no open file
+	s.file = nil
+	if err = errors.Join(err, s.options.FS.Remove(s.path)); err != nil {
+		return fmt.Errorf("extsort: remove %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// run is a sequence of sorted records, in the file or, the last one, in memory.
+type run[R radix.Record] struct {
+	order   int
+	at, end int64 // the rest in the file
+	buffer  []R
+	records []R // the next ones, in memory
+}
+
+// fill reads the next records of a run, if any.
+func (r *run[R]) fill(s *Sorter[R]) error {
+	n := min(int64(len(r.buffer)), (r.end-r.at)/radix.Bytes[R]())
+	r.records = r.buffer[:n]
+	if n == 0 {
+		return nil
+	}
+	if s.file == nil {
+		return errClosed
+	}
+	data := radix.Memory(r.records)
+	if got, err := s.file.ReadAt(data, r.at); got < len(data) {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("extsort: read %s at byte %d: %w", s.path, r.at+int64(got), err)
+	}
+	r.at += int64(len(data))
+	return nil
+}
+
+// merging is a heap of the runs with records left. Its first run has the next record.
+type merging[R radix.Record] []*run[R]
+
+func (s *Sorter[R]) merge() (merging[R], error) {
+	var m merging[R]
+	buffer := max(s.options.MemoryBytes/2/radix.Bytes[R]()/int64(len(s.runs)), 1)
+	for _, r := range s.runs {
+		r.buffer = make([]R, min(buffer, (r.end-r.at)/radix.Bytes[R]()))
+		if err := r.fill(s); err != nil {
+			return nil, err
+		}
+		m = append(m, r)
+	}
+	if len(s.records) > 0 {
+		m = append(m, &run[R]{order: len(m), records: s.records})
+	}
+	for i := len(m)/2 - 1; i >= 0; i-- {
+		m.down(i)
+	}
+	return m, nil
+}
+
+// advance removes the next record.
+func (m merging[R]) advance(s *Sorter[R]) (merging[R], error) {
+	r := m[0]
+	if r.records = r.records[1:]; len(r.records) == 0 {
+		if err := r.fill(s); err != nil {
+			return nil, err
+		}
+		if len(r.records) == 0 {
+			m[0] = m[len(m)-1]
+			m = m[:len(m)-1]
+		}
+	}
+	m.down(0)
+	return m, nil
+}
+
+// before reports whether the next record of run i comes before that of run j. Of equal records the one that
+// was added first, to the earlier run, comes first.
+func (m merging[R]) before(i, j int) bool {
+	a, b := m[i].records[0][0], m[j].records[0][0]
+	return a < b || a == b && m[i].order < m[j].order
+}
+
+func (m merging[R]) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(m); child++ {
+			if m.before(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		m[i], m[least] = m[least], m[i]
+		i = least
+	}
 }

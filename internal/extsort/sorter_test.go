@@ -50,8 +50,7 @@ func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err er
 	return all, nil
 }
 
-// newSpilling has the least memory there is: 1 MiB, of which 672 KiB hold
-// records and 64 KiB a run.
+// newSpilling returns a Sorter with the least memory, 1 MiB, half of which holds records.
 func newSpilling[R radix.Record]() (*Sorter[R], *vfs.MemFS) {
 	fs := vfs.NewMem()
 	return New[R](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs}), fs
@@ -113,34 +112,6 @@ func testSorter[R radix.Record](t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Random records, so many that the buckets themselves are too large for a buffer.
-func TestSorterEvenBucketsTooLarge(t *testing.T) {
-	if testing.Short() { // goroutines are those of TestSorter
-		t.Skip("a million records are sorted without -short")
-	}
-	s, fs := newSpilling[[2]uint64]()
-	if s.bufferLen > 1_300_000/buckets*9/10 {
-		t.Fatalf("a bucket may fit in a buffer of %d", s.bufferLen)
-	}
-	checkSorted(t, s, fs, testgen.Records[[2]uint64](1_300_000, 1, testgen.Keys[0].Next))
-}
-
-// Enough memory for the records but not for a run of all of them: skewed ones
-// are distributed again, in memory.
-func TestSorterInMemory(t *testing.T) {
-	for _, k := range testgen.Keys {
-		t.Run(k.Name, func(t *testing.T) {
-			fs := vfs.NewMem()
-			s := New[[2]uint64](Options{MemoryBytes: 24 << 20, Dir: "spill/here", FS: fs})
-			checkSorted(t, s, fs, testgen.Records[[2]uint64](300_000, 2, k.Next))
-			// Nested ones hold open chunks for many levels, so some of them spill.
-			if _, err := fs.List("spill"); k.Name != "nested" && !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the folder was made: %v", err)
-			}
-		})
 	}
 }
 
