@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
@@ -33,9 +34,10 @@ simhash-find-all prints.`,
 			return err
 		}
 		equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
-		writers, err := f.join(ctx, len(equal), func(s groups.Source, writers []*groups.Writer) error {
+		writers, err := f.join(ctx, len(equal), "pairs", func(s groups.Source, writers []*groups.Writer, done *atomic.Int64) error {
 			return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
 				w := writers[worker]
+				done.Add(1)
 				switch {
 				case f.equal:
 					return groups.EachPair(a, b, distance, w.Pair)
@@ -89,8 +91,9 @@ what simhash-find-clusters prints.`,
 			return err
 		}
 		documents := 0
-		writers, err := f.join(ctx, 1, func(s groups.Source, writers []*groups.Writer) error {
+		writers, err := f.join(ctx, 1, "clusters", func(s groups.Source, writers []*groups.Writer, done *atomic.Int64) error {
 			return s.Clusters(ctx, func(found *groups.Cluster) error {
+				done.Add(1)
 				documents += found.Documents
 				return writers[0].Cluster(found)
 			})
@@ -180,12 +183,14 @@ func (f *joinFlags) setCompat() error {
 }
 
 // join has do write what it finds in what the flags name.
-func (f *joinFlags) join(ctx context.Context, workers int, do func(groups.Source, []*groups.Writer) error) (writers []*groups.Writer, err error) {
+func (f *joinFlags) join(ctx context.Context, workers int, what string, do func(groups.Source, []*groups.Writer, *atomic.Int64) error) (writers []*groups.Writer, err error) {
 	f.call.in = pipe.Cancelable(ctx, f.call.in)
 	err = f.call.writeTo(f.output, func(out *bufio.Writer) error {
 		writers = groups.NewWriters(*f.form, out, workers)
 		return f.source(ctx, func(s groups.Source) error {
-			err := do(s, writers)
+			done, stop := f.call.counting(what, 0)
+			err := do(s, writers, done)
+			stop()
 			for _, w := range writers {
 				err = cmp.Or(err, w.Flush())
 			}

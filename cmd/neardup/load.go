@@ -220,8 +220,10 @@ digits), a tab and the key, and leaves out the shingles, the length, the scope a
 	return c.runs(func(ctx context.Context) error {
 		out, lossy := bufio.NewWriterSize(c.out, 64<<10), 0
 		err := indexes.read(func(x *index.Index) error {
+			done, stop := c.counting("documents", x.Stats().Documents)
+			defer stop()
 			if *format == "jsonl" {
-				return export.Write(ctx, x, out)
+				return export.Write(ctx, x, out, done)
 			}
 			for d, err := range x.Documents(ctx) {
 				if err == nil {
@@ -230,6 +232,7 @@ digits), a tab and the key, and leaves out the shingles, the length, the scope a
 				if err != nil {
 					return err
 				}
+				done.Add(1)
 				if !d.Shingles.IsZero() || d.Tokens != 0 || d.Scope != "" || d.Key != "" && *format == "u64le" {
 					lossy++
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
@@ -133,6 +134,8 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time,
 		return err
 	}
 	expired, deleted, given := 0, 0, len(ids)
+	done, stop := c.counting("documents", uint64(given))
+	defer stop()
 	if !bound.IsZero() {
 		expired, err = x.DeleteBefore(ctx, bound)
 	}
@@ -141,7 +144,7 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time,
 	case byID:
 		deleted, err = x.DeleteIDs(ctx, ids...)
 	default:
-		deleted, given, err = c.deleteKeys(ctx, x)
+		deleted, given, err = c.deleteKeys(ctx, x, done)
 	}
 	if err == nil && deleted < given {
 		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
@@ -189,10 +192,11 @@ func (c *call) ids() (ids []uint64, err error) {
 
 // deleteKeys removes the documents of the keys that the arguments name, some hundreds at a time, and returns
 // how many keys there were.
-func (c *call) deleteKeys(ctx context.Context, x *index.Index) (deleted, given int, err error) {
+func (c *call) deleteKeys(ctx context.Context, x *index.Index, done *atomic.Int64) (deleted, given int, err error) {
 	var keys []string
 	flush := func() error {
 		n, err := x.Delete(ctx, keys...)
+		done.Add(int64(len(keys)))
 		deleted, given, keys = deleted+n, given+len(keys), keys[:0]
 		return err
 	}

@@ -45,7 +45,7 @@ func statsCommand(a *app) *cobra.Command {
 			line := statsLine{Stats: x.Stats()}
 			if *plot != "" {
 				var err error
-				if line.Distribution, err = distributionOf(ctx, x); err == nil {
+				if line.Distribution, err = c.distributionOf(ctx, x); err == nil {
 					err = line.Distribution.Draw(leading, buckets)
 				}
 				if err != nil {
@@ -93,13 +93,16 @@ func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
 }
 
 // distributionOf reads all fingerprints; they take 8 bytes of memory each.
-func distributionOf(ctx context.Context, x *index.Index) (*figure.Distribution, error) {
+func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Distribution, error) {
 	fps := make([]uint64, 0, x.Stats().Documents)
+	done, stop := c.counting("documents", x.Stats().Documents)
+	defer stop()
 	for d, err := range x.Documents(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		fps = append(fps, uint64(d.Fingerprint))
+		done.Add(1)
 	}
 	slices.Sort(fps)
 	return figure.NewDistribution(slices.Compact(fps)), nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unicode/utf8"
 
@@ -110,6 +111,13 @@ func (f *emptiedFile) Write(p []byte) (int, error) {
 func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
 	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r)
 	return func() { stop(); c.account(r) }
+}
+
+// counting shows how many of a total are done, until stop is called. A total of 0 is not known.
+func (c *call) counting(stage string, total uint64) (done *atomic.Int64, stop func()) {
+	done = new(atomic.Int64)
+	bar := progress.New(c.cmd.Name(), c.err, c.outFile())
+	return done, bar.Watch(stage, false, func() (int64, int64) { return done.Load(), int64(total) })
 }
 
 // compaction shows the stages of one, until stop is called.

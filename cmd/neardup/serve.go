@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/archive"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/progress"
 	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/compaction"
@@ -219,7 +220,9 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive is of use with an index of pages only")
 	}
-	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: *s.body}, x.Signer())
+	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: *s.body}, x.Signer(), func(r *corpus.Reader) (stop func()) {
+		return progress.New("serve", s.call.err, nil).Reading(ctx, r)
+	})
 	if err != nil {
 		return nil, nil, err
 	}

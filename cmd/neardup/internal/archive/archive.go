@@ -46,10 +46,11 @@ type place struct {
 
 // Open reads the files once, for the places of their documents. Each is a web archive, compressed record by
 // record or not at all, or JSON lines that are not compressed.
-func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer) (*Archive, error) {
+// show shows the progress of a reader until stop is called.
+func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer, show func(*corpus.Reader) (stop func())) (*Archive, error) {
 	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
 	for _, name := range files {
-		if err := a.add(ctx, name); err != nil {
+		if err := a.add(ctx, name, show); err != nil {
 			return nil, errors.Join(fmt.Errorf("archive %s: %w", name, err), a.Close())
 		}
 	}
@@ -59,7 +60,7 @@ func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Si
 	return a, nil
 }
 
-func (a *Archive) add(ctx context.Context, name string) error {
+func (a *Archive) add(ctx context.Context, name string, show func(*corpus.Reader) (stop func())) error {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // before Open, which waits for who writes to a pipe
 		return cmp.Or(err, fmt.Errorf("%w: it is no regular file", ErrNotSeekable))
 	}
@@ -74,6 +75,7 @@ func (a *Archive) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	defer show(reader)()
 	last, key := place{offset: -1}, ""
 	for raw, err := range reader.RawRecords(ctx) {
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -60,8 +61,8 @@ func (l *Line) document() index.Document {
 	}
 }
 
-// Write writes the documents of an index, an object a line.
-func Write(ctx context.Context, x *index.Index, to io.Writer) error {
+// Write writes the documents of an index, one object per line, and counts them in done.
+func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64) error {
 	stats := x.Stats()
 	line, err := wire.Encode(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}})
 	if err != nil {
@@ -80,6 +81,7 @@ func Write(ctx context.Context, x *index.Index, to io.Writer) error {
 		if err != nil {
 			return err
 		}
+		done.Add(1)
 	}
 	return nil
 }

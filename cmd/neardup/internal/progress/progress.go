@@ -1,5 +1,5 @@
-// Package progress shows on a terminal how far work has come. It never writes where no one
-// watches, nor among results.
+// Package progress shows the progress of work on a terminal: what is done, the rate and the remaining
+// time. It writes nothing if standard error is not a terminal, or if the results go to a terminal.
 package progress
 
 import (
@@ -61,6 +61,8 @@ func (b *Bar) Show(stage string, done, total int64, bytes bool) {
 			progressbar.OptionShowElapsedTimeOnFinish(),
 			progressbar.OptionClearOnFinish(),
 			progressbar.OptionShowBytes(bytes),
+			progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(),
 			progressbar.OptionSetDescription(name))
 	}
 	b.bar.Set64(done)
@@ -83,27 +85,37 @@ func (b *Bar) Stop() {
 	b.clear()
 }
 
-// Reading shows how much is read, until stop is called.
-func (b *Bar) Reading(ctx context.Context, in *corpus.Reader) (stop func()) {
+// Watch shows what read returns, the done part of a total, until stop is called.
+func (b *Bar) Watch(stage string, bytes bool, read func() (done, total int64)) (stop func()) {
 	if b == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer b.Stop()
-		in.Measure(ctx)
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				read, total := in.Progress()
-				b.Show("", read, total, true)
-			case <-ctx.Done():
+				n, total := read()
+				b.Show(stage, n, total, bytes)
+			case <-done:
 				return
 			}
 		}
 	})
-	return func() { cancel(); wg.Wait() }
+	return func() { close(done); wg.Wait() }
+}
+
+// Reading shows how much of the inputs is read, until stop is called.
+func (b *Bar) Reading(ctx context.Context, in *corpus.Reader) (stop func()) {
+	if b == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go in.Measure(ctx)
+	stopped := b.Watch("", true, in.Progress)
+	return func() { cancel(); stopped() }
 }
