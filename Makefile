@@ -24,11 +24,11 @@ modules: ## tests of the nested modules; they start redis-server and chromium
 	.ci/run modules
 
 bench: ## the figures of README.md for 10 million fingerprints
-	go run ./cmd/neardup bench -n 10e6
-	go run ./cmd/neardup bench -n 10e6 -bare
+	go run ./cmd/neardup bench --documents 10e6
+	go run ./cmd/neardup bench --documents 10e6 --fingerprints
 
 docs: ## generated reference pages
-	go generate ./...
+	go test ./cmd/neardup -run TestReference -update
 
 ci: ## everything that a pull request has to pass
 	.ci/run
