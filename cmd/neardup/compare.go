@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/spf13/cobra"
 )
@@ -26,12 +23,12 @@ func compareCommand(a *app) *cobra.Command {
 		Use:   "compare [flags] A B",
 		Short: "Explain why two documents match or do not match",
 		Long: `Print the distances and lengths of two documents, the limits, and the words that differ:
-[-words in A only-] {+words in B only+}. A and B are each a file, a key in the index, or a URL, which
-is fetched. With --in, they are keys of documents of that input, or records: FILE#NUMBER. The words
-of a key in an index are not known.`,
+[-words in A only-] {+words in B only+}. A and B are each a file, - for standard input, or a key in
+the index. With --in, they are keys of documents of that input, or records: FILE#NUMBER. The words of
+a key in an index are not known.`,
 		Example: `  neardup compare a.html b.html
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
-  neardup compare --index crawl.index http://example.org/a page.html`,
+  curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,
 	})
 	inputs := c.inputFlags().fieldFlags().analyzerFlags()
 	f := &finder{call: c, inputs: inputs}
@@ -183,9 +180,6 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 			return compare.Of(&d), err
 		}
 	}
-	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
-		return f.fetch(ctx, name)
-	}
 	if f.index != nil {
 		return nil, fmt.Errorf("it is neither a file nor a key in %s", f.call.flags.Lookup("index").Value)
 	}
@@ -233,36 +227,4 @@ func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.D
 	s := compare.Of(&d)
 	s.Words = words
 	return s, err
-}
-
-// fetchTimeout is for a page that is compared.
-const fetchTimeout = 30 * time.Second
-
-func (f *finder) fetch(ctx context.Context, url string) (*compare.Document, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	limit := int64(f.inputs.MaxDocument)
-	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case response.StatusCode != http.StatusOK:
-		return nil, errors.New(response.Status)
-	case int64(len(body)) > limit:
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	r := corpus.Record{Key: url, ContentType: response.Header.Get("Content-Type"), Content: body}
-	if r.Kind, err = page.KindOf(r.ContentType, body); err != nil {
-		return nil, err
-	}
-	return f.analyze(url, &r)
 }

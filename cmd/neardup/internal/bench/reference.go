@@ -1,8 +1,13 @@
 package bench
 
 import (
+	"fmt"
+	"iter"
 	"math/bits"
+	"math/rand/v2"
 
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/radix"
 )
 
@@ -68,4 +73,64 @@ func (r *reference) first(flips uint64) int {
 		}
 	}
 	return -1
+}
+
+// collection is a sequence of uniform, distinct fingerprints. Each one is computed from its position.
+type collection struct {
+	n        int
+	shingles bool // documents have Shingles
+}
+
+const seed = 1
+
+// at returns fingerprint i: the finalizer of SplitMix64 over a Weyl sequence. Both are bijections.
+func at(seed uint64, i int) uint64 {
+	x := seed + uint64(i)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// document returns document i. Its key has 60 bytes, like a URL.
+func (c collection) document(i int, key bool) index.Document {
+	d := index.Document{Fingerprint: fingerprint.Fingerprint(at(seed, i))}
+	if c.shingles {
+		for word := range d.Shingles {
+			d.Shingles[word] = at(^uint64(seed+word), i)
+		}
+	}
+	if key {
+		d.Key = fmt.Sprintf("https://www.%05d.example/archive/2026/%021d", at(seed, i)%50_000, i)
+	}
+	return d
+}
+
+// documents yields the first n documents. A new index gives document i the ID i+1.
+func (c collection) documents(keys bool) iter.Seq2[index.Document, error] {
+	return func(yield func(index.Document, error) bool) {
+		for i := 0; i < c.n && yield(c.document(i, keys), nil); i++ {
+		}
+	}
+}
+
+// near returns a stored document with 0 to k bits of its fingerprint flipped. i chooses the document
+// and the bits.
+func (c collection) near(i, k int) index.Document {
+	random := rand.New(rand.NewPCG(seed, uint64(i)))
+	d := c.document(random.IntN(c.n), false)
+	for _, bit := range random.Perm(64)[:random.IntN(k+1)] {
+		d.Fingerprint ^= 1 << bit
+	}
+	return d
+}
+
+// queries returns n fingerprints of a stream. Every second one is within k of a stored one.
+func (c collection) queries(random *rand.Rand, n, k int) []fingerprint.Fingerprint {
+	asked := make([]fingerprint.Fingerprint, n)
+	for i := range asked {
+		if asked[i] = fingerprint.Fingerprint(random.Uint64()); i%2 == 1 {
+			asked[i] = c.near(int(random.Uint64()>>1), k).Fingerprint
+		}
+	}
+	return asked
 }

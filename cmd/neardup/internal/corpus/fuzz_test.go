@@ -112,7 +112,7 @@ func FuzzJSONLines(f *testing.F) {
 		n := 0
 		for line := range bytes.SplitSeq(bytes.TrimPrefix(input, []byte("\xef\xbb\xbf")), []byte{'\n'}) {
 			if len(bytes.TrimSpace(line)) > 0 {
-				n += max(1, len(newFieldNames(&Fields{}).enclosed(line)))
+				n++
 				compareFields(t, line)
 			}
 		}
@@ -130,7 +130,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		records := fuzzRead(t, JSON, input)
 		var objects []map[string]json.RawMessage
-		if isCompressed(input) || bytes.Contains(input, []byte(`"data"`)) || bytes.Contains(input, []byte(`"results"`)) || json.Unmarshal(input, &objects) != nil || objects == nil || len(records) == max(1, len(objects)) {
+		if isCompressed(input) || json.Unmarshal(input, &objects) != nil || objects == nil || len(records) == max(1, len(objects)) {
 			return
 		}
 		t.Errorf("%d records of %d objects", len(records), len(objects))

@@ -2,9 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	document "github.com/neardup/neardup/fingerprint/page"
 )
@@ -65,7 +62,7 @@ func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (p
 		case size > limit:
 			more = s.skip(offset, "", tooLarge(size, limit))
 		case len(bytes.TrimSpace(buf)) > 0:
-			more = s.sendJSON(offset, buf)
+			more = s.sendObject(offset, bytes.Clone(buf))
 		}
 	}
 }
@@ -80,20 +77,7 @@ func reuse(buf []byte) []byte {
 	return buf[:0]
 }
 
-// sendJSON sends an object that is still to be parsed, or the documents that are enclosed in it.
-func (s *source) sendJSON(offset int64, object []byte) (more bool) {
-	docs := s.opts.names.enclosed(object)
-	if docs == nil {
-		return s.sendObject(offset, bytes.Clone(object))
-	}
-	for _, doc := range docs {
-		if more = s.sendObject(offset+int64(doc.at), append(bytes.Clone(doc.object), '\n')); !more {
-			break
-		}
-	}
-	return more
-}
-
+// sendObject sends an object that is still to be parsed.
 func (s *source) sendObject(offset int64, object []byte) bool {
 	opts := &s.opts
 	rec := Record{Offset: offset}
@@ -102,61 +86,6 @@ func (s *source) sendObject(offset int64, object []byte) bool {
 	}
 	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
 	return s.sendRaw(&RawRecord{record: rec, bytes: cap(object), parse: parse})
-}
-
-// enclosedObject is an object within another one.
-type enclosedObject struct {
-	object []byte
-	at     int // in the other one
-}
-
-// enclosedIn are the fields in which crawl services return documents: firecrawl, crawl4ai.
-var enclosedIn = []string{"data", "results"}
-
-// enclosed returns the documents in the answer of a crawl service: the objects in an array, or the one
-// object, of a field of enclosedIn. It returns nil for an object that has content or a fingerprint itself.
-func (f *fieldNames) enclosed(object []byte) (docs []enclosedObject) {
-	if !slices.ContainsFunc(enclosedIn, func(name string) bool { return bytes.Contains(object, []byte(`"`+name+`"`)) }) {
-		return nil
-	}
-	fixed, found := withoutNaN(object)
-	if found {
-		object = fixed
-	}
-	if v, err := f.findIn(object); err != nil || v[fingerprintField].value != nil || v[contentField].value != nil && !isBlank(v[contentField].value) {
-		return nil
-	}
-	d := newDecoder(object)
-	d.ReadToken()
-	for d.PeekKind() == '"' {
-		name, _ := d.ReadToken()
-		if !slices.Contains(enclosedIn, name.String()) {
-			d.SkipValue()
-			continue
-		}
-		switch d.PeekKind() {
-		case '{':
-			docs = appendObject(docs, d, object)
-		case '[':
-			for d.ReadToken(); d.PeekKind() != ']' && d.PeekKind() != 0; {
-				docs = appendObject(docs, d, object)
-			}
-			d.ReadToken()
-		default:
-			d.SkipValue()
-		}
-	}
-	return docs
-}
-
-// appendObject appends the next value of d, which reads from object.
-func appendObject(docs []enclosedObject, d *jsontext.Decoder, object []byte) []enclosedObject {
-	value, err := d.ReadValue()
-	if err != nil {
-		return docs
-	}
-	end := int(d.InputOffset())
-	return append(docs, enclosedObject{object[end-len(value) : end], end - len(value)})
 }
 
 // valueCutter finds the end of a JSON value.
