@@ -96,25 +96,6 @@ func TestJSONFields(t *testing.T) {
 	check(t, readString(t, Options{Fields: Fields{Content: "none"}}, `{"url":"u","html":"h"}`), "u lost no content")
 }
 
-// TestEnclosedDocuments: the documents in an answer over several lines have the places where they stand, and
-// are lines of their own where they are passed on.
-func TestEnclosedDocuments(t *testing.T) {
-	const answer = "{\n \"total\": 2,\n \"data\": [\n {\"url\":\"u\",\"text\":\"t\"},\n {\"url\":\"v\",\n\"text\":\"t\"}]}\n"
-	records := readString(t, Options{}, answer+`{"url":"w","text":"t"}`)
-	check(t, records, "u text t", "v text t", "w text t")
-	for _, rec := range records {
-		if !strings.HasPrefix((answer + `{"url":"w"`)[rec.Offset:], `{"url":"`+rec.Key) {
-			t.Errorf("%s is at byte %d", rec.Key, rec.Offset)
-		}
-	}
-	line := strings.ReplaceAll(answer, "\n", "") + "\n"
-	for _, rec := range readString(t, Options{Format: JSONL, Originals: []Format{JSONL}}, line) {
-		if want := `{"url":"` + rec.Key + `","text":"t"}` + "\n"; string(rec.Original.Body) != want {
-			t.Errorf("%s is passed on as %q", rec.Key, rec.Original.Body)
-		}
-	}
-}
-
 // A JSON array is read object by object, and so are objects over several lines.
 func TestJSONValues(t *testing.T) {
 	const a, b = `{"url":"a","text":"\"]}, x"}`, `{"url":"b",` + "\n" + `"x":[{"y":[]}],"text":"t"}`
