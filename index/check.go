@@ -265,6 +265,13 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 		w.fingerprints = append(w.fingerprints, doc.Fingerprint)
 	}
 	verdict.Removed = known && !keep
+	if verdict.Status == Duplicate {
+		of := &verdict.Of.Document
+		if j := w.origin[i]; j >= 0 {
+			of = &w.verdicts[j].Document
+		}
+		w.change.counts = append(w.change.counts, newDuplicate(doc, of))
+	}
 	switch {
 	case keep && known && sameEntries(&old, doc):
 		verdict.Document.ID = old.ID
@@ -323,13 +330,18 @@ func (w *window) commit(ctx context.Context, from, to int) error {
 			return err
 		}
 	}
-	if !w.change.empty() {
+	if w.change.empty() {
+		x.count(w.change.counts)
+		if err := x.storeCounts(maxPendingCounts); err != nil {
+			return err
+		}
+	} else {
 		w.change.by = w
 		if err := x.commit(&w.change); err != nil {
 			return err
 		}
-		w.change = change{}
 	}
+	w.change = change{}
 	w.last = x.store.Last()      // the snapshots show nothing that was applied later
 	for i := from; i < to; i++ { // all documents before i have their IDs now
 		w.committed[i] = x.recent.mark()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/store"
 )
 
@@ -131,10 +132,26 @@ type change struct {
 	add     []*Document // get their IDs in the commit
 	rewrite []*Document // keep their IDs; only their records are written
 	remove  []Document
+	counts  []duplicateOf
 	by      *window // that has decided the change; nil: it depends on no other document
 }
 
 func (c *change) empty() bool { return len(c.add)+len(c.rewrite)+len(c.remove) == 0 }
+
+// duplicateOf says that a checked page is a duplicate of a document, which may get its ID in the commit.
+type duplicateOf struct {
+	document *Document
+	texts    duplicates.Texts // of the page, if it is on the site of the document and has another text
+}
+
+// newDuplicate describes a page that is a duplicate of a document.
+func newDuplicate(page, of *Document) duplicateOf {
+	d := duplicateOf{document: of}
+	if page.Digest != 0 && of.Digest != 0 && page.Digest != of.Digest && duplicates.SameSite(page.Key, of.Key) {
+		d.texts = duplicates.TextOf(uint64(page.Digest))
+	}
+	return d
+}
 
 // store adds a document to the change. old is the earlier version that it replaces, if known.
 func (c *change) store(d *Document, old Document, known bool) {
@@ -175,9 +192,6 @@ func (x *Index) commit(c *change) error {
 	counters, second := x.counters, x.opts.second()
 	added := time.Unix(int64(second), 0).UTC()
 	batch := x.store.NewBatch()
-	for i := range c.remove {
-		removeDocument(batch, &c.remove[i], &counters)
-	}
 	for _, d := range c.rewrite {
 		d.Added = added
 		batch.SetRecord(d.ID, recordOf(d))
@@ -191,6 +205,12 @@ func (x *Index) commit(c *change) error {
 			batch.SetKey(store.KeyHash(d.Key), d.ID)
 		}
 	}
+	x.count(c.counts)
+	for i := range c.remove {
+		x.duplicates.Remove(c.remove[i].ID)
+		removeDocument(batch, &c.remove[i], &counters)
+	}
+	x.writeCounts(batch)
 	x.writeTables(batch, c.add)
 	batch.SetCounters(counters)
 	x.announce(c)
@@ -203,6 +223,7 @@ func (x *Index) commit(c *change) error {
 	if x.aroundApply != nil {
 		x.aroundApply()
 	}
+	x.duplicates.Stored()
 	x.recent.note(c)
 	x.counters = counters
 	if len(c.add)+len(c.rewrite) > 0 {
@@ -211,9 +232,51 @@ func (x *Index) commit(c *change) error {
 	return nil
 }
 
+// maxPendingCounts is the number of documents whose counts of duplicates wait for a commit that stores a
+// document.
+const maxPendingCounts = 1024
+
+// count counts duplicates. Their documents must have IDs.
+func (x *Index) count(counts []duplicateOf) {
+	for _, c := range counts {
+		x.duplicates.Add(c.document.ID, c.document.Key, c.texts)
+	}
+}
+
+// writeCounts adds the counts that are not stored yet to a batch.
+func (x *Index) writeCounts(batch *store.Batch) {
+	x.duplicates.Each(batch.AddDuplicates)
+	if ids, changed := x.duplicates.Crowded(); changed {
+		batch.SetCrowded(ids)
+	}
+}
+
+// storeCounts stores the counts that are not stored yet, if there are more than most. It does not wait for the disk.
+// The commit lock must be held.
+func (x *Index) storeCounts(most int) error {
+	if x.opts.ReadOnly || x.duplicates.Len() <= most {
+		return nil
+	}
+	batch := x.store.NewBatch()
+	x.writeCounts(batch)
+	if err := x.store.Apply(batch, false); err != nil {
+		return err
+	}
+	x.duplicates.Stored()
+	return nil
+}
+
+// storeAllCounts stores all counts that are not stored yet.
+func (x *Index) storeAllCounts() error {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	return x.storeCounts(0)
+}
+
 func removeDocument(batch *store.Batch, d *Document, counters *store.Counters) {
 	counters.Documents--
 	batch.Remove(d.ID)
+	batch.DeleteDuplicates(d.ID)
 	if isBare(d) {
 		counters.Bare--
 		return

@@ -18,6 +18,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
@@ -46,10 +48,11 @@ type Index struct {
 	turns    chan struct{} // holds one element per window that is searched and decided
 	shingles shingleCache
 
-	commitMu sync.Mutex // held while a change gets its IDs and is applied
-	counters store.Counters
-	recent   recentWrites
-	oldest   uint64 // no document was stored before this second; 0: not known
+	commitMu   sync.Mutex // held while a change gets its IDs and is applied
+	counters   store.Counters
+	recent     recentWrites
+	duplicates duplicates.Table // counts that are not stored yet; changed under commitMu
+	oldest     uint64           // no document was stored before this second; 0: not known
 
 	// Readers use these. They are updated before the change that they describe becomes visible.
 	applied     atomic.Uint64 // number of changes
@@ -145,6 +148,9 @@ func (x *Index) load() (*plan.Plan, error) {
 	x.firstRecord.Store(noRecord)
 	x.hasBare.Store(x.counters.Bare > 0)
 	return p, x.withView(func(v *store.View) (err error) {
+		if err := x.followCrowded(v); err != nil {
+			return err
+		}
 		for r, err := range v.Records(1) {
 			if err != nil {
 				return err
@@ -154,6 +160,24 @@ func (x *Index) load() (*plan.Plan, error) {
 		}
 		return nil
 	})
+}
+
+// followCrowded follows the documents that were crowded when the index was last open.
+func (x *Index) followCrowded(v *store.View) error {
+	for _, id := range x.store.Meta().Crowded {
+		c, err := v.Duplicates(id)
+		if err != nil {
+			return err
+		}
+		r, _, err := v.Record(id)
+		if err != nil {
+			return err
+		}
+		if c.Texts != 0 {
+			x.duplicates.Follow(duplicates.Page{ID: id, Key: r.Key, Texts: c.Texts})
+		}
+	}
+	return nil
 }
 
 // noRecord as firstRecord means that no document has a record, and noSecond as oldest that no document has
@@ -222,9 +246,10 @@ func (x *Index) Close() error {
 	}
 	x.stop(ErrClosed)
 	x.calls.Wait()
+	err := x.storeAllCounts()
 	x.closeFilters()
 	x.shingles.free()
-	return x.store.Close()
+	return errors.Join(err, x.store.Close())
 }
 
 // Sync makes everything durable that was written before the call. Only an index with NoSync needs it.
@@ -233,7 +258,7 @@ func (x *Index) Sync(ctx context.Context) error {
 		return err
 	}
 	defer x.end()
-	return x.store.Sync()
+	return cmp.Or(x.storeAllCounts(), x.store.Sync())
 }
 
 // Plan returns the plan of the index, which must not be changed.
@@ -306,6 +331,8 @@ var ErrPlan = plan.ErrUnusable
 //	CachedBytes      uint64 // memory of cached packed blocks
 //	StoreCachedBytes uint64 // memory of Pebble's block cache
 //	Expired          uint64 // documents that Expire has removed since Open
+//	CrowdedTexts     uint64 // estimate of the different texts that are duplicates of one document of their own site, at most; 0: fewer than 16
+//	Crowded          string // if there are 16 or more: names that document, and says what to do
 //	CacheShort       string // if the cache is too small for the packed tables: says so, and which size is enough
 type Stats = match.Stats
 
@@ -350,7 +377,50 @@ func (x *Index) Stats() Stats {
 
 		Expired: x.expired.Load(),
 	}
+	s.CrowdedTexts, s.Crowded = x.crowded()
 	return s
+}
+
+// crowded describes the stored document that most different texts of its own site are duplicates of, if there
+// are many.
+func (x *Index) crowded() (texts uint64, message string) {
+	p, found := x.duplicates.Most()
+	if !found {
+		return 0, ""
+	}
+	name := fmt.Sprintf("%.200q", p.Key)
+	if p.Key == "" {
+		name = fmt.Sprintf("document %d", p.ID)
+	}
+	n := p.Texts.Estimate()
+	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: compare some of them with it (neardup compare)", n, name)
+}
+
+// Duplicates returns how often a checked page was a Duplicate of each of the documents with these IDs, since it
+// was stored under that ID. It is 0 for IDs that no document has. A crash may lose the counts of the last 1,024
+// Duplicates.
+func (x *Index) Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error) {
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.end()
+	counts := make([]uint64, len(ids))
+	for i, id := range ids {
+		c, err := x.countOf(id)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		counts[i] = c.Checks
+	}
+	return counts, nil
+}
+
+func (x *Index) countOf(id uint64) (duplicates.Count, error) {
+	x.commitMu.Lock() // no counts are stored between the two
+	defer x.commitMu.Unlock()
+	pending := x.duplicates.Pending(id)
+	stored, err := x.store.Now().Duplicates(id)
+	return stored.Add(pending), err
 }
 
 // StoreStats describes the Pebble database of an index, for alarms. Counters start at Open.
@@ -409,5 +479,8 @@ func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 		return err
 	}
 	defer x.end()
+	if err := x.storeAllCounts(); err != nil {
+		return err
+	}
 	return x.store.Checkpoint(ctx, dir)
 }

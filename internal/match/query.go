@@ -74,6 +74,13 @@ type Stats struct {
 
 	Expired uint64 `json:"expired,omitempty"` // documents that were removed as Expiry says, since the index was opened
 
+	// CrowdedTexts is the number of different texts, estimated up to 266, that are duplicates of one stored
+	// document of their own site: of the document with most. 0: fewer than 16.
+	CrowdedTexts uint64 `json:"crowdedTexts,omitempty"`
+
+	// Crowded is a message if there are such texts. It names the document and says what to do.
+	Crowded string `json:"crowded,omitempty"`
+
 	// CacheShort is a message if the cache is too small for the packed blocks, so that queries
 	// read files. It gives a sufficient size.
 	CacheShort string `json:"cacheShort,omitempty"`
