@@ -29,6 +29,7 @@ var figures = []figure[index.Stats]{
 	gauge("documents", "Documents stored.", func(s *index.Stats) float64 { return float64(s.Documents) }),
 	counter("documents_added_total", "Documents ever stored.", func(s *index.Stats) float64 { return float64(max(s.NextID, 1) - 1) }),
 	counter("documents_expired_total", "Documents that were removed by age or number, since the index was opened.", func(s *index.Stats) float64 { return float64(s.Expired) }),
+	gauge("crowded_texts", "Different texts that are duplicates of one stored document of their own site: of the document with most, 0 below 16.", func(s *index.Stats) float64 { return float64(s.CrowdedTexts) }),
 	gauge("packed_fingerprints", "Fingerprints that the last compaction packed.", func(s *index.Stats) float64 { return float64(s.Packed) }),
 	gauge("live_changes", "Changes of fingerprints since then, about.", func(s *index.Stats) float64 { return float64(s.Live) }),
 	counter("compactions_total", "How often the tables were packed.", func(s *index.Stats) float64 { return float64(s.Generation) }),

@@ -121,6 +121,9 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if err != nil {
 		return err
 	}
+	if crowded := d.index.Stats().Crowded; crowded != "" {
+		d.call.logf("warning: %s", crowded)
+	}
 	if d.summary.Compared > 0 && d.call.broken == nil {
 		d.call.logf("next: %s", d.next())
 	}

@@ -83,6 +83,9 @@ func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
 	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
 	candidates := p.Estimate(int64(s.Documents)).Candidates
 	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
+	if s.Crowded != "" {
+		fmt.Fprintf(w, "warning\t%s\n", s.Crowded)
+	}
 	if s.CacheShort != "" {
 		fmt.Fprintf(w, "cache\t%s\n", s.CacheShort)
 	}

@@ -80,6 +80,7 @@ type matchLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Distance    int                     `json:"distance"`
+	Duplicates  uint64                  `json:"duplicates,omitempty"` // how often dedup found a duplicate of it
 }
 
 // querying are the flags of query.
@@ -138,15 +139,32 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 	return docs.forEachBatch(ctx, most, func(batch []*input) error {
 		inputs := compared(batch)
 		rest := out.writeReady(batch)
+		var uncounted error
 		err := query(ctx, x.Index, inputs, q.within(), *q.limit, func(i *input, matches []index.Match) {
 			line := i.queryLine(matches)
+			if uncounted == nil {
+				uncounted = line.count(ctx, x)
+			}
 			if q.key != "" {
 				line.explain(&i.document, &earlier, known)
 			}
 			rest = out.answer(rest, i, line)
 		})
-		return errors.Join(err, out.Flush())
+		return errors.Join(err, uncounted, out.Flush())
 	})
+}
+
+// count sets the numbers of duplicates of the matches.
+func (l *queryLine) count(ctx context.Context, x *neardup.Index) error {
+	ids := make([]uint64, len(l.Matches))
+	for i := range ids {
+		ids[i] = l.Matches[i].ID
+	}
+	counts, err := x.Duplicates(ctx, ids...)
+	for i := range counts {
+		l.Matches[i].Duplicates = counts[i]
+	}
+	return err
 }
 
 // explain adds the verdict of dedup, and removes the earlier version of the document from the matches.
@@ -180,6 +198,9 @@ func (q *querying) stored(ctx context.Context, x *neardup.Index) error {
 		line = i.queryLine(slices.DeleteFunc(matches, func(m index.Match) bool { return m.ID == d.ID }))
 		line.ID = d.ID
 	})
+	if err == nil {
+		err = line.count(ctx, x)
+	}
 	if err != nil {
 		return err
 	}
@@ -209,7 +230,7 @@ var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Secon
 func (i *input) queryLine(matches []index.Match) *queryLine {
 	line := &queryLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: i.document.Fingerprint, Matches: make([]matchLine, len(matches))}
 	for n, m := range matches {
-		line.Matches[n] = matchLine{m.ID, m.Key, keyBytes(m.Key), m.Fingerprint, m.Distance}
+		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: keyBytes(m.Key), Fingerprint: m.Fingerprint, Distance: m.Distance}
 	}
 	if i.document.ID == 0 {
 		line.At = i.at()

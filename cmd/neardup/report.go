@@ -119,6 +119,9 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	if !d.temporary {
 		page.Index = d.indexes.dir
 	}
+	if crowded := d.index.Stats().Crowded; crowded != "" {
+		page.Notes = append(page.Notes, "Warning: "+crowded+".")
+	}
 	if r.call.broken != nil {
 		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
 	}

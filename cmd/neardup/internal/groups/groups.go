@@ -16,8 +16,9 @@ import (
 // its ID is the number of the line.
 type Member struct {
 	index.Document
-	Documents int
-	list      iter.Seq2[index.Document, error] // each of them; nil: not told apart
+	Documents  int
+	list       iter.Seq2[index.Document, error] // each of them; nil: not told apart
+	Duplicates uint64                           // how often a page was a duplicate of the document, in a cluster of an index
 }
 
 // each calls do with each document on its own.
@@ -52,6 +53,7 @@ func EachPair(a, b *Member, distance int, found func(a, b *Member, distance int)
 type Cluster struct {
 	Documents int
 	members   func(do func(*Member) error) error // calls do with each, the one to be kept first
+	count     func(*Member) error                // sets Duplicates; nil: of lists
 }
 
 // clusterOf is a cluster of members that are in memory.
@@ -72,6 +74,15 @@ func clusterOf(members []Member) *Cluster {
 
 // each calls do with each document, the one to be kept first.
 func (c *Cluster) each(do func(*Member) error) error {
+	if c.count != nil {
+		counted := do
+		do = func(m *Member) error {
+			if err := c.count(m); err != nil {
+				return err
+			}
+			return counted(m)
+		}
+	}
 	first, kept := true, uint64(0)
 	return c.members(func(m *Member) error {
 		if first && m.list != nil {
@@ -127,7 +138,15 @@ func (s *indexSource) Clusters(ctx context.Context, found func(*Cluster) error) 
 			for i := range members {
 				members[i] = memberOf(&c.Members[i])
 			}
-			err = found(clusterOf(members))
+			cluster := clusterOf(members)
+			cluster.count = func(m *Member) error {
+				counts, err := s.index.Duplicates(ctx, m.ID)
+				if err == nil {
+					m.Duplicates = counts[0]
+				}
+				return err
+			}
+			err = found(cluster)
 		}
 		if err != nil {
 			return err

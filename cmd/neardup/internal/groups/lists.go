@@ -65,7 +65,7 @@ func (s *listSource) member(node selfjoin.Node) Member {
 	if len(places) == 1 {
 		return Member{Document: s.document(places[0], node), Documents: 1}
 	}
-	return Member{s.document(s.first(node), node), len(places), func(yield func(index.Document, error) bool) {
+	return Member{Document: s.document(s.first(node), node), Documents: len(places), list: func(yield func(index.Document, error) bool) {
 		for _, place := range places {
 			if !yield(s.document(place, node), nil) {
 				return

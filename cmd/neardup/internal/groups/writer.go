@@ -31,6 +31,7 @@ type MemberLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Documents   int                     `json:"documents,omitempty"`
+	Duplicates  uint64                  `json:"duplicates,omitempty"` // how often dedup found a duplicate of it
 }
 
 // PairLine is what JSON has of a pair.
@@ -162,7 +163,7 @@ func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 
 // memberLine returns what JSON has of a member.
 func memberLine(m *Member) MemberLine {
-	l := MemberLine{ID: m.ID, Key: m.Key, Fingerprint: m.Fingerprint, Documents: m.Documents}
+	l := MemberLine{ID: m.ID, Key: m.Key, Fingerprint: m.Fingerprint, Documents: m.Documents, Duplicates: m.Duplicates}
 	if !utf8.ValidString(m.Key) {
 		l.KeyBytes = []byte(m.Key)
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ type groupsPage struct {
 	Cut       bool  // there are more
 	Documents int   // of the host
 	Full      bool  // there may be more
+	Most      []Count // documents of the host that most pages were duplicates of
 	Groups    []group
 	Left      int // groups that are not shown
 }
@@ -41,6 +43,7 @@ const (
 	maxLooked  = 2_000_000
 	maxOfHost  = 5_000
 	maxKeys    = 8 << 20 // bytes of their keys
+	maxMost    = 20
 	maxGroups  = 50
 	maxLinked  = 16 << 10 // bytes of two keys in a link
 	maxMembers = 20
@@ -68,7 +71,28 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.most(r.Context(), g, docs); err != nil {
+		return nil, err
+	}
 	return g, p.group(r.Context(), g, docs)
+}
+
+// most finds the documents with most duplicates.
+func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) error {
+	ids := make([]uint64, len(docs))
+	for i := range docs {
+		ids[i] = docs[i].ID
+	}
+	counts, err := p.source.Duplicates(ctx, ids...)
+	for i, n := range counts {
+		if n > 0 {
+			g.Most = append(g.Most, Count{Name: docs[i].Key, N: int64(n)})
+		}
+	}
+	slices.SortStableFunc(g.Most, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
+	g.Most = g.Most[:min(len(g.Most), maxMost)]
+	setShares(g.Most)
+	return err
 }
 
 // ofHost reads the documents until there are enough of the host.

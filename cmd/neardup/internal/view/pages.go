@@ -24,6 +24,7 @@ type Source interface {
 	Query(ctx context.Context, q index.Query) ([]index.Match, error)
 	QueryBatch(ctx context.Context, queries []index.Query) iter.Seq2[index.Answer, error]
 	Documents(ctx context.Context) iter.Seq2[index.Document, error]
+	Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error)
 	Signer() *page.Signer // nil: the index is of fingerprints
 	Compaction() compaction.BackgroundStats
 }
