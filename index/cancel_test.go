@@ -115,6 +115,10 @@ var cancelledCalls = []struct {
 		}
 		return effect{err: err}
 	}},
+	{"Duplicates", false, func(ctx context.Context, x *index.Index) effect {
+		_, err := x.Duplicates(ctx, 1, 2, 3)
+		return effect{err: err}
+	}},
 	{"Sync", false, func(ctx context.Context, x *index.Index) effect { return effect{err: x.Sync(ctx)} }},
 }
 
