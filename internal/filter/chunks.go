@@ -9,24 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// The saved form of a filter, docs/format-filters.md.
+// The stored form of a filter, which docs/format-filters.md specifies.
 const (
 	filterVersion     = 1
 	filterHeaderBytes = 16
 	filterChunkLines  = 1024 // 64 KiB
 )
 
-// ErrUnusable: the saved form of a prefix filter cannot be used. Make the filter
-// again from its table.
+// ErrUnusable means that the stored form of a filter cannot be used. The caller must
+// build the filter again from its table.
 var ErrUnusable = errors.New("unusable prefix filter")
 
-// Chunks returns the number of chunks that the filter is saved in.
+// Chunks returns the number of chunks of the stored filter.
 func (f *Prefix) Chunks() int {
 	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
 }
 
-// AppendChunk appends chunk i of Chunks: about 64 KiB, the last one less. A
-// fingerprint that is added meanwhile may be missing in it.
+// AppendChunk appends chunk i of Chunks. A chunk has about 64 KiB, and the last one less.
+// It may lack fingerprints that are added during the call.
 func (f *Prefix) AppendChunk(dst []byte, i int) []byte {
 	dst = append(dst, f.header(i)...)
 	lines := f.chunk(i)
@@ -50,9 +50,9 @@ func (f *Prefix) header(chunk int) []byte {
 	return binary.BigEndian.AppendUint64(h, uint64(len(f.lines)))
 }
 
-// LoadPrefix makes a filter from its saved form: all its chunks, in order,
-// and nothing else. It must be one for a prefix of that many bits and take at most
-// budget bytes. Errors: ErrUnusable, and those that chunks yields.
+// LoadPrefix returns the filter with the given chunks: all its chunks, in order. The
+// filter must be for prefixes of prefix bits and need at most budget bytes. Errors:
+// ErrUnusable, and the errors of chunks.
 func LoadPrefix(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*Prefix, error) {
 	var f *Prefix
 	n := 0
@@ -79,16 +79,16 @@ func LoadPrefix(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*Pre
 	return f, nil
 }
 
-// parseHeader returns the empty filter that the first chunk tells of.
+// parseHeader returns an empty filter of the form and size that the first chunk states.
 func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 	if prefix < 1 || prefix > 64 {
-		return nil, fmt.Errorf("a prefix of %d bits: 1 to 64 are possible", prefix)
+		return nil, fmt.Errorf("prefix of %d bits, want 1 to 64", prefix)
 	}
 	if len(data) < filterHeaderBytes {
 		return nil, fmt.Errorf("header of %d bytes, not %d", len(data), filterHeaderBytes)
 	}
 	if data[0] != filterVersion {
-		return nil, fmt.Errorf("version %d, this program knows %d", data[0], filterVersion)
+		return nil, fmt.Errorf("version %d, but this program supports version %d", data[0], filterVersion)
 	}
 	if int(data[2]) != prefix {
 		return nil, fmt.Errorf("made for prefixes of %d bits, not %d", data[2], prefix)
@@ -116,7 +116,7 @@ func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 // loadChunk sets the lines of chunk i.
 func (f *Prefix) loadChunk(i int, data []byte) error {
 	if i >= f.Chunks() {
-		return fmt.Errorf("there should be %d only", f.Chunks())
+		return fmt.Errorf("the filter has only %d", f.Chunks())
 	}
 	lines := f.chunk(i)
 	if want := filterHeaderBytes + len(lines)*lineBytes; len(data) != want {

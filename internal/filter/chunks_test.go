@@ -113,7 +113,7 @@ func TestFilterChunksRefused(t *testing.T) {
 	}{
 		{"no chunk", "no chunks", func(c [][]byte) [][]byte { return nil }},
 		{"a chunk missing", "1 chunks, not 2", func(c [][]byte) [][]byte { return c[:1] }},
-		{"a chunk too many", "2 only", func(c [][]byte) [][]byte { return append(c, c[1]) }},
+		{"a chunk too many", "has only 2", func(c [][]byte) [][]byte { return append(c, c[1]) }},
 		{"order", "chunk 0: header", func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} }},
 		{"short header", "header of 15", func(c [][]byte) [][]byte { return [][]byte{c[0][:15]} }},
 		{"short chunk", "chunk 1: 65551 bytes", func(c [][]byte) [][]byte { c[1] = c[1][:len(c[1])-1]; return c }},

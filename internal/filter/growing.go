@@ -8,22 +8,22 @@ import (
 )
 
 // growing is the filter of a table, a scalable Bloom filter (Almeida, Baquero, Preguiça and
-// Hutchison, 2007): when its newest generation is full, a larger one follows. Nothing is ever
-// taken out.
+// Hutchison, 2007). If its newest generation is full, it adds a larger one. It never removes
+// fingerprints.
 type growing struct {
 	Table
 	budget int64 // bytes
 
 	mu          sync.Mutex // held to change generations
 	generations atomic.Pointer[[]*Prefix]
-	room        atomic.Int64 // how many fingerprints the last generation still has room for
-	next        int64        // how many the next one is for; guarded by mu
+	room        atomic.Int64 // the number of fingerprints that the last generation can still take
+	next        int64        // the number of fingerprints of the next generation; guarded by mu
 }
 
 const (
 	firstGeneration = 256 << 10 // fingerprints
-	// timesLarger is by how much each generation is larger than the one before. A look-up
-	// asks all of them.
+	// timesLarger is the ratio of the sizes of successive generations. A lookup reads all
+	// generations.
 	timesLarger = 4
 )
 
@@ -33,10 +33,10 @@ func newGrowing(t Table, budget, first int64) *growing {
 	return g
 }
 
-// all returns the generations. A nil one passes everything.
+// all returns the generations. A nil generation contains every fingerprint.
 func (g *growing) all() []*Prefix { return *g.generations.Load() }
 
-// add adds permuted fingerprints that the filter does not pass yet.
+// add adds the permuted fingerprints that the filter does not contain yet.
 func (g *growing) add(permuted []uint64) {
 	for _, p := range g.all() {
 		if p != nil {
@@ -56,7 +56,7 @@ func (g *growing) add(permuted []uint64) {
 	}
 }
 
-// grow adds a generation, unless another goroutine has.
+// grow adds a generation, unless another goroutine has added one.
 func (g *growing) grow() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +66,7 @@ func (g *growing) grow() {
 	}
 }
 
-// reserve adds a generation for what is stored already. The next one is as large.
+// reserve adds a generation for n stored fingerprints. The next generation has the same size.
 func (g *growing) reserve(n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,8 +74,9 @@ func (g *growing) reserve(n int64) {
 	g.extend(g.next)
 }
 
-// extend adds a generation, as large as the budget allows. If that is smaller than the last
-// one, the last one takes all that follows and becomes less selective.
+// extend adds a generation for n fingerprints, or a smaller one if the budget is smaller. If the
+// new generation would be smaller than the last one, the last one takes all further fingerprints
+// and becomes less selective.
 func (g *growing) extend(n int64) {
 	all := slices.Clone(g.all())
 	p := fit(g.Prefix, n, g.budget-g.bytes())
@@ -88,10 +89,11 @@ func (g *growing) extend(n int64) {
 	if p == nil || p.exact() {
 		n = math.MaxInt64
 	}
-	g.room.Store(n) // last: a goroutine that sees room finds the generation
+	g.room.Store(n) // last, so that a goroutine that sees the room finds the generation
 }
 
-// include adds a filter that was saved as the first generation; nil: no filter is of use.
+// include inserts a stored filter as the first generation. If saved is nil, the filter contains
+// every fingerprint.
 func (g *growing) include(saved *Prefix, n int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

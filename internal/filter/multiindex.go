@@ -11,36 +11,36 @@ import (
 	"github.com/neardup/neardup/internal/offheap"
 )
 
-// multiIndex holds fingerprints in memory for being searched by Hamming distance: a
-// multi-index hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with
-// Multi-Index Hashing", 2012). There is a table for each of four blocks of 16 bits, and
-// a bucket for each value of the block. Of two fingerprints within k bits one block
-// differs in k/4 bits at most, so a search looks at the buckets within that radius
-// in every table.
+// multiIndex searches fingerprints in memory by Hamming distance. It is a multi-index
+// hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
+// Hashing", 2012). It has a table for each of the four 16-bit blocks of a fingerprint, and
+// a bucket for each value of the block. If two fingerprints are within k bits, at least
+// one of their blocks differs in at most k/4 bits. A search therefore reads the buckets
+// within this radius in every table.
 //
-// What is live is searched here, since each seek in Pebble takes as long as some thousand
-// comparisons, and more the more files there are. Its methods may be called from any goroutine. Those that
-// search take no lock: whoever waited for one would then wait for a processor, behind all who write.
+// Live entries are searched here, since a seek in Pebble takes as long as about a thousand
+// comparisons. A multiIndex is safe for concurrent use. Searches take no lock, since a reader
+// that waits for a lock would also wait for a processor after all writers.
 type multiIndex struct {
 	mu    sync.Mutex // held to add
-	limit int64      // of bytes; what would take more is given up, all of it
+	limit int64      // bytes; if more are needed, all fingerprints are discarded
 
-	few    bucket // all, until there are more than maxFew
+	few    bucket // all fingerprints, until there are more than maxFew
 	tables atomic.Pointer[hashTables]
 	size   atomic.Int64 // bytes
-	full   atomic.Bool  // it was given up: set before anything is taken away
+	full   atomic.Bool  // the fingerprints were discarded; set before they are
 }
 
 type hashTables [hashBlocks][1 << hashBits]bucket
 
 // bucket is a list of fingerprints that only grows.
 type bucket struct {
-	n     atomic.Uint32 // those in use; changed last, and read first
-	room  uint32        // of the writer
+	n     atomic.Uint32 // the number of fingerprints; written last and read first
+	room  uint32        // the capacity; only the writer uses it
 	first atomic.Pointer[uint64]
 }
 
-// fingerprints returns those of a moment, which nobody changes.
+// fingerprints returns the current fingerprints. They are immutable.
 func (b *bucket) fingerprints() []uint64 {
 	n := b.n.Load()
 	if first := b.first.Load(); first != nil {
@@ -49,7 +49,8 @@ func (b *bucket) fingerprints() []uint64 {
 	return nil
 }
 
-// add is for one goroutine at a time. It returns how many more bytes the bucket takes.
+// add adds a fingerprint, and returns the number of bytes by which the bucket grew. Only one
+// goroutine at a time may call it.
 func (b *bucket) add(fp uint64) (more int64) {
 	n := b.n.Load()
 	if n == b.room {
@@ -63,7 +64,7 @@ func (b *bucket) add(fp uint64) (more int64) {
 	return more
 }
 
-// use gives the bucket other memory, which begins with what it has.
+// use replaces the memory of the bucket. The new memory begins with the bucket's fingerprints.
 func (b *bucket) use(all []uint64) {
 	b.room = uint32(len(all))
 	b.first.Store(unsafe.SliceData(all))
@@ -75,20 +76,21 @@ const (
 
 	hashBlocks = 4
 	hashBits   = 64 / hashBlocks
-	// maxFew fingerprints are compared one by one, which is as fast as a search.
+	// Up to maxFew fingerprints are compared one by one, which is as fast as a search.
 	maxFew = 4096
 
-	hashTablesBytes = int64(unsafe.Sizeof(hashTables{})) // of the empty tables
+	hashTablesBytes = int64(unsafe.Sizeof(hashTables{})) // empty tables
 
-	// maxCompared is how many more fingerprints than in four times as many evenly filled buckets a search compares. Where nearly all share
-	// a block, the tables of the plan have fewer candidates.
+	// A search compares at most maxCompared fingerprints more than four times the number in
+	// evenly filled buckets. If nearly all fingerprints have an equal block, the tables of the
+	// plan have fewer candidates.
 	maxCompared = 64 << 10
 )
 
-// newMultiIndex returns an empty one that takes at most so many bytes.
+// newMultiIndex returns an empty multiIndex that needs at most limit bytes.
 func newMultiIndex(limit int64) *multiIndex { return &multiIndex{limit: limit} }
 
-// Add adds fingerprints. What is there is not added again.
+// Add adds the fingerprints that the index does not have yet.
 func (h *multiIndex) Add(fps []uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,15 +101,15 @@ func (h *multiIndex) Add(fps []uint64) {
 	}
 }
 
-// now returns what was added: in tables, or the few that there are. It is false where it was given up.
+// now returns the fingerprints: in tables, or a short list. known is false if they were discarded.
 func (h *multiIndex) now() (tables *hashTables, few []uint64, known bool) {
 	if tables = h.tables.Load(); tables == nil {
 		few = h.few.fingerprints()
 	}
-	return tables, few, !h.full.Load() // last: until it was, what was seen is all
+	return tables, few, !h.full.Load() // read last: if it is false, the result is complete
 }
 
-// room returns how many fingerprints can be filled in.
+// room returns the largest number of fingerprints for Fill.
 func (h *multiIndex) room() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +119,8 @@ func (h *multiIndex) room() int64 {
 	return max(0, h.limit-hashTablesBytes) / (8 * hashBlocks)
 }
 
-// Fill adds fingerprints, all different, to one that has none or few: as Add does, in less time and memory. Others may add meanwhile.
+// Fill adds distinct fingerprints to an index that has none or few. It needs less time and memory
+// than Add. Other goroutines may call Add at the same time.
 func (h *multiIndex) Fill(fps []uint64) {
 	if len(fps) <= maxFew {
 		h.Add(fps)
@@ -147,7 +150,7 @@ func (h *multiIndex) Fill(fps []uint64) {
 	h.keepWithin()
 }
 
-// filledTables sorts fingerprints into the buckets of each table, which lie one behind the other.
+// filledTables sorts fingerprints into the buckets of each table. The buckets are contiguous.
 func filledTables(fps []uint64) *hashTables {
 	all, free := offheap.Make[uint64](hashBlocks * len(fps))
 	tables := new(hashTables)
@@ -160,7 +163,7 @@ func filledTables(fps []uint64) *hashTables {
 	return tables
 }
 
-// fill sorts fingerprints into the buckets of table i, which lie in the given room.
+// fill sorts fingerprints into the buckets of table i, which use the memory in room.
 func fill(table *[1 << hashBits]bucket, i int, fps, room []uint64) {
 	var sizes [1 << hashBits]uint32
 	for _, fp := range fps {
@@ -184,7 +187,7 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	default:
 		tables = new(hashTables)
 		more := hashTablesBytes + tables.add(fp)
-		for _, early := range h.few.fingerprints() { // who has not seen the tables looks there
+		for _, early := range h.few.fingerprints() { // they remain, for readers that have not seen the tables
 			more += tables.add(early)
 		}
 		h.tables.Store(tables)
@@ -193,7 +196,7 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	h.keepWithin()
 }
 
-// Limit sets how many bytes it may take from now on.
+// Limit sets the limit of the memory, in bytes.
 func (h *multiIndex) Limit(bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,7 +213,7 @@ func (h *multiIndex) keepWithin() {
 	}
 }
 
-// add returns how many more bytes the buckets take.
+// add adds a fingerprint to each table, and returns the number of bytes by which the buckets grew.
 func (t *hashTables) add(fp uint64) (more int64) {
 	for i := range t {
 		more += t[i][hashBlock(fp, i)].add(fp)
@@ -221,8 +224,8 @@ func (t *hashTables) add(fp uint64) (more int64) {
 // hashBlock returns the i-th block of a fingerprint, which is its bucket in table i.
 func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
 
-// has looks in the smallest of the buckets: copies of a block that many share lie in
-// one.
+// has searches the smallest bucket of the fingerprint, since one of its blocks may be
+// frequent.
 func has(tables *hashTables, few []uint64, fp uint64) bool {
 	if tables == nil {
 		return slices.Contains(few, fp)
@@ -243,8 +246,9 @@ func (h *multiIndex) MayContain(fp uint64) bool {
 	return !known || has(tables, few, fp)
 }
 
-// AppendNear appends what was added within k bits of a fingerprint, each once, in no
-// order. It is false where there was too much to be held, or to be compared.
+// AppendNear appends the fingerprints within k bits of fp, each once, in no particular
+// order. It returns false if the fingerprints were discarded, or if the search would
+// compare too many of them.
 func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 	tables, few, known := h.now()
 	switch {
@@ -278,17 +282,17 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 	return near, true
 }
 
-// buckets are what a search fetches together, so that waiting for one overlaps with waiting for
-// the others.
+// buckets is a group of buckets that a search fetches together, so that the cache misses overlap.
 type buckets struct {
 	size  [32]uint32
 	first [32]*uint64
 	table [32]uint8
 	n     int
-	left  int64 // how many more fingerprints may be compared; below 0: it was given up
+	left  int64 // the number of comparisons that remain; negative if the search gave up
 }
 
-// appendNear appends what is near in the buckets, each from the first table that has it, and empties them.
+// appendNear appends the near fingerprints of the buckets, each from the first table that finds it,
+// and empties the group.
 func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	for i, first := range s.first[:s.n] {
 		if s.left -= int64(s.size[i]); s.left < 0 {
@@ -308,14 +312,14 @@ func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	return dst
 }
 
-// fetch asks for the cache lines of fingerprints. Nothing waits for them.
+// fetch loads the cache lines of fingerprints. The processor does not wait for them.
 func fetch(fps []uint64) {
 	for i := 0; i < len(fps); i += 8 {
 		atomic.LoadUint64(&fps[i])
 	}
 }
 
-// foundBefore reports whether a table before the i-th finds what differs in these bits.
+// foundBefore reports whether a table before table i finds a fingerprint that differs in these bits.
 func foundBefore(i int, differ uint64, k int) bool {
 	for j := range i {
 		if bits.OnesCount16(hashBlock(differ, j)) <= k/hashBlocks {
@@ -325,10 +329,10 @@ func foundBefore(i int, differ uint64, k int) bool {
 	return false
 }
 
-// Bytes returns the memory that it takes.
+// Bytes returns the memory of the index.
 func (h *multiIndex) Bytes() int64 { return h.size.Load() }
 
-// hashFlips has, for each radius, the flips of a block within it.
+// hashFlips holds, for each radius, the masks with at most that many bits.
 var hashFlips = func() (flips [maxDistance/hashBlocks + 1][]uint16) {
 	for r := range flips {
 		for f := range 1 << hashBits {

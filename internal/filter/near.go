@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// balls has, for a distance and a place among 64, the places within the distance.
+// balls holds, for a distance and a 6-bit number, the set of 6-bit numbers within the distance.
 var balls = func() (balls [GroupBits + 1][64]uint64) {
 	for d := range balls {
 		for at := range uint(64) {
@@ -20,26 +20,27 @@ var balls = func() (balls [GroupBits + 1][64]uint64) {
 	return balls
 }()
 
-// AppendCandidates appends the prefixes within radius flips of that of a permuted
-// fingerprint which may have been added, each as the flips that lead to it:
-// permuted ^ flips begins with it. They are in no particular order; the
-// fingerprint's own prefix is the flips 0.
+// AppendCandidates appends the prefixes that differ in at most radius bits from the
+// prefix of a permuted fingerprint and that may have been added. Each result is a mask of
+// flipped bits: permuted ^ mask begins with the prefix. The mask of the fingerprint's own
+// prefix is 0. The order is not specified.
 //
-// With radius 0 or 1 all cache lines are asked for before the first is looked at,
-// so waiting for one overlaps with waiting for the others.
+// With radius 0 or 1, all cache lines are fetched before the first one is used, so that
+// the cache misses overlap.
 func (f *Prefix) AppendCandidates(dst []uint64, permuted uint64, radius int) []uint64 {
 	radius = min(max(radius, 0), f.prefix)
 	group, low := f.split(permuted)
 	return f.appendNear(dst, group, 0, 0, low, radius)
 }
 
-// AppendAll is AppendCandidates without a filter: all prefixes within radius flips.
+// AppendAll is like AppendCandidates without a filter. It appends all prefixes within
+// radius bits.
 func AppendAll(dst []uint64, prefix, radius int) []uint64 {
 	return appendBall(dst, prefix, 0, 0, min(max(radius, 0), prefix))
 }
 
-// appendBall appends all sets of at most radius flips besides those given, at bit
-// from of the prefix or after it.
+// appendBall appends all masks with the given flips and at most radius further ones, at
+// bit from of the prefix or after it.
 func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint64 {
 	dst = append(dst, flips)
 	if radius > 0 {
@@ -50,8 +51,8 @@ func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint
 	return dst
 }
 
-// appendNear appends what may be there within left flips of a group with some of
-// its bits flipped, where further bits of the group are flipped from bit from on.
+// appendNear appends the prefixes that may have been added within left flips of a group
+// whose bits in flips are flipped already. It flips bits of the group from bit from on.
 func (f *Prefix) appendNear(dst []uint64, group, flips uint64, from, low, left int) []uint64 {
 	if left == 1 {
 		return f.appendStar(dst, group, flips, from, low)
@@ -66,8 +67,8 @@ func (f *Prefix) appendNear(dst []uint64, group, flips uint64, from, low, left i
 	return dst
 }
 
-// appendStar is appendNear for one flip more: either in the low bits, or one of
-// the bits of the group.
+// appendStar is appendNear for one flip: of one of the low bits, or of one bit of the
+// group.
 func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []uint64 {
 	if f.form == filterBits {
 		return f.appendStarBits(dst, group, flips, from, low)
@@ -79,7 +80,7 @@ func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []
 	for i := range n {
 		l := chooser.lineOf(group ^ 1<<((from+i)&63))
 		at[i&63] = l
-		atomic.LoadUint64(&lines[l][0]) // for the cache: nothing waits for it
+		atomic.LoadUint64(&lines[l][0]) // loads the cache line; the processor does not wait for it
 	}
 	dst = f.appendMembers(dst, f.members(group, balls[1][low&63]), flips, low)
 	for i, l := range at[:n] {
@@ -92,7 +93,7 @@ func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []
 	return dst
 }
 
-// appendStarBits is appendStar in a bit array.
+// appendStarBits is appendStar for a bit array.
 func (f *Prefix) appendStarBits(dst []uint64, group, flips uint64, from, low int) []uint64 {
 	group ^= flips
 	found := uint64(0) // bit i for a flip of bit i of the group
@@ -108,7 +109,7 @@ func (f *Prefix) appendStarBits(dst []uint64, group, flips uint64, from, low int
 	return dst
 }
 
-// appendMembers appends members of a group as flips of a permuted fingerprint.
+// appendMembers appends members of a group as masks of flipped bits.
 func (f *Prefix) appendMembers(dst []uint64, members, flips uint64, low int) []uint64 {
 	for ; members != 0; members &= members - 1 {
 		at := bits.TrailingZeros64(members)

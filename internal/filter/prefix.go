@@ -1,10 +1,11 @@
-// Package filter says in memory what need not be looked for on disk. A Prefix says whether a
-// table may hold a fingerprint with some prefix, a multiIndex which fingerprints are near to one,
-// and a Set is the filters of all tables of a plan, which are loaded and grow.
+// Package filter avoids searches on disk with filters in memory. A Prefix reports whether a
+// table may hold a fingerprint with some prefix. A multiIndex finds the near fingerprints of
+// a fingerprint. A Set holds the filters of all tables of a plan. It loads in the background
+// and grows.
 //
-// It guarantees that what was added is found again, by whoever asks after it was, from
-// any goroutine, also while a Set loads or grows; what was not added may be found as well by
-// a Prefix, and never by a multiIndex. No filter takes more memory than its budget.
+// A fingerprint that was added is always found, by every goroutine that asks after the
+// addition, also while a Set loads or grows. A Prefix may also report a fingerprint that was
+// not added; a multiIndex never does. No filter needs more memory than its budget.
 package filter
 
 import (
@@ -17,27 +18,25 @@ import (
 	"github.com/neardup/neardup/internal/offheap"
 )
 
-// Prefix tells in memory whether a table may hold a fingerprint with some
-// prefix, the top bits of the permuted fingerprint. What was added is always
-// found again; a filter that holds more than it was made for only gets less
-// selective. All methods take the permuted fingerprint whole and look at its
-// prefix alone.
+// Prefix reports whether a table may hold a fingerprint with some prefix, which is the
+// top bits of the permuted fingerprint. A fingerprint that was added is always found. A
+// filter with more fingerprints than expected becomes less selective. All methods take
+// the whole permuted fingerprint and use only its prefix.
 //
-// Its methods may be called from any goroutine. A look-up finds every fingerprint
-// whose Add happened before it, so a commit adds before it becomes visible.
+// A Prefix is safe for concurrent use. A lookup finds every fingerprint whose Add
+// happened before it, so a commit calls Add before it becomes visible.
 //
-// Where all 2^prefix bits are cheap they are held as they are, and an answer is
-// exact. Else the filter is a blocked Bloom filter (Putze, Sanders and Singler,
-// "Cache-, Hash- and Space-Efficient Bloom Filters", 2007) made for asking after
-// a whole neighbourhood. A line of eight 64-bit words is picked by the prefix
-// without its low lineBits bits, and in each word one bit: the lowest six bits of
-// the prefix, rotated by a number that depends on the word and on all other bits.
-// So rotating the words back and taking their AND answers at once for the 64
-// prefixes that differ in the lowest six bits only.
+// If 2^prefix bits are cheap, the filter is an array of bits, and its answers are exact.
+// Otherwise it is a blocked Bloom filter (Putze, Sanders and Singler, "Cache-, Hash- and
+// Space-Efficient Bloom Filters", 2007) for lookups of a whole neighborhood. The prefix
+// without its low lineBits bits selects a line of eight 64-bit words. In each word, one
+// bit is set: the lowest six bits of the prefix, rotated by a number that depends on the
+// word and on all other bits. The AND of the words, rotated back, answers for the 64
+// prefixes that differ only in the lowest six bits.
 type Prefix struct {
 	prefix   int
 	form     filterForm
-	lineBits int // of the prefix, how many low ones do not change the line
+	lineBits int // the number of low bits of the prefix that do not change the line
 	chooser  chooser
 	lines    []line // in a bit array, bit i of word j of line l is prefix 512 l + 64 j + i
 }
@@ -55,26 +54,25 @@ type line [8]uint64
 
 const (
 	lineBytes = 64
-	GroupBits = 6 // prefixes that differ only in these low bits are answered by one word
+	GroupBits = 6 // one word answers for all prefixes that differ only in these low bits
 
-	// maxLineBits bounds how many neighbours share a line, and so what a dense
-	// spot of the data can fill. minGroups makes the lines fill evenly: so many
-	// groups of neighbours fall on each line.
+	// maxLineBits limits the number of neighbors in a line, which a dense region of the data
+	// can fill. With at least minGroups groups of neighbors per line, the lines fill evenly.
 	maxLineBits = 11
 	minGroups   = 4
 
-	// bitsPerFingerprint is what a blocked filter takes when the budget allows.
+	// bitsPerFingerprint is the size of a blocked filter if the budget allows it.
 	bitsPerFingerprint = 20
-	// A bit array is taken at up to this many bits for each expected fingerprint
-	// or, below smallArray bytes, whatever is expected.
+	// A bit array has at most maxArrayBits bits per expected fingerprint, or at most
+	// smallArray bytes.
 	maxArrayBits = 32
 	smallArray   = 1 << 20
 )
 
-// New returns an empty filter for a table whose prefix has that many bits, 1 to 64, and
-// which is expected to hold so many fingerprints. It takes at most budget bytes: the bit
-// array where that is small for what is expected, else 20 bits for each fingerprint, or as
-// many as fit. It is nil where no filter is of use: with a budget below 64 bytes, and where
+// New returns an empty filter for a table whose prefix has 1 to 64 bits and for an expected
+// number of fingerprints. It needs at most budget bytes: a bit array if it is small compared
+// with the number of fingerprints, or else 20 bits per fingerprint, or fewer if the budget is
+// smaller. New returns nil if a filter is useless: if the budget is below 64 bytes, or if
 // nearly every prefix has a fingerprint.
 func New(prefix int, expected, budget int64) *Prefix {
 	if !ofUse(prefix, expected, budget) {
@@ -83,12 +81,12 @@ func New(prefix int, expected, budget int64) *Prefix {
 	return fit(prefix, expected, budget)
 }
 
-// ofUse reports whether New returns a filter, without making it.
+// ofUse reports whether New would return a filter.
 func ofUse(prefix int, expected, budget int64) bool {
 	return (prefix >= 62 || expected <= 2<<prefix) && budget >= lineBytes
 }
 
-// fit is New also where nearly every prefix has a fingerprint.
+// fit is like New, but also returns a filter if nearly every prefix has a fingerprint.
 func fit(prefix int, expected, budget int64) *Prefix {
 	form, lines := layout(prefix, expected, budget)
 	if form == filterNone {
@@ -101,7 +99,7 @@ func fit(prefix int, expected, budget int64) *Prefix {
 	return newFilter(prefix, form, lineBits, lines)
 }
 
-// layout returns the form that a filter takes, and its lines.
+// layout returns the form of a filter and its number of lines.
 func layout(prefix int, expected, budget int64) (filterForm, int64) {
 	if budget < lineBytes {
 		return filterNone, 0
@@ -115,8 +113,8 @@ func layout(prefix int, expected, budget int64) (filterForm, int64) {
 	return filterBlocked, min(budget/lineBytes, wanted)
 }
 
-// Size returns the bytes of a filter as New makes it, and the probability that it says
-// yes to a prefix that no fingerprint has.
+// Size returns the size in bytes of a filter that New returns, and the probability that the
+// filter reports a prefix without a fingerprint.
 func Size(prefix int, expected, budget int64) (bytes int64, falsePositives float64) {
 	form, lines := layout(prefix, expected, budget)
 	switch form {
@@ -128,9 +126,9 @@ func Size(prefix int, expected, budget int64) (bytes int64, falsePositives float
 	return lines * lineBytes, lineFull(float64(expected) / float64(lines))
 }
 
-// lineFull returns the probability that all eight words of a line have some bit set,
-// where the number of fingerprints in the line is Poisson-distributed: of j words
-// that many given bits stay free with exp(-mean (1 - (63/64)^j)).
+// lineFull returns the probability that all eight words of a line have a given bit set. The
+// number of fingerprints in the line has a Poisson distribution, so given bits of j words are
+// all unset with probability exp(-mean (1 - (63/64)^j)).
 func lineFull(mean float64) float64 {
 	sum, choose := 0.0, 1.0
 	for j := range len(line{}) + 1 {
@@ -140,8 +138,8 @@ func lineFull(mean float64) float64 {
 	return min(max(sum, 0), 1)
 }
 
-// leastOffHeap is how large lines are that are kept from the garbage collector. They go with their
-// filter, so whoever looks at them keeps it alive for as long.
+// leastOffHeap is the size from which lines are allocated outside of the Go heap. They are freed with
+// their filter, so every function that reads them keeps the filter alive.
 const leastOffHeap = 1 << 20
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
@@ -159,24 +157,24 @@ func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
 	return f
 }
 
-// arrayLines returns the lines of a bit array, if it can be counted.
+// arrayLines returns the number of lines of a bit array, if it fits in an int64.
 func arrayLines(prefix int) (n int64, ok bool) {
 	return 1 << max(prefix-9, 0), prefix < 64
 }
 
-// lineBitsFor returns the number of low prefix bits that stay in a line.
+// lineBitsFor returns the number of low prefix bits that do not change the line.
 func lineBitsFor(prefix int, lines int64) int {
-	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups are enough
+	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups suffice
 	return max(GroupBits, min(maxLineBits, prefix-groups))
 }
 
-// Bytes returns the memory that the filter takes.
+// Bytes returns the memory of the filter.
 func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
 
-// exact reports that the filter is a bit array, which says yes to what was added only.
+// exact reports whether the filter is a bit array, which reports only prefixes that were added.
 func (f *Prefix) exact() bool { return f.form == filterBits }
 
-// split returns the number of the group of 64 prefixes and the place in it.
+// split returns the number of the group of 64 prefixes and the position in the group.
 func (f *Prefix) split(permuted uint64) (group uint64, low int) {
 	p := permuted >> ((64 - f.prefix) & 63)
 	return p >> GroupBits, int(p & 63)
@@ -188,10 +186,10 @@ const (
 	rotationMultiplier = 0xc2b2ae3d27d4eb4f
 )
 
-// chooser picks the line of a group in a blocked filter.
+// chooser selects the line of a group in a blocked filter.
 type chooser struct {
-	drop  int // low bits of a group that do not count
-	up    int // by how much to shift the product, for its top bit to be bit 63
+	drop  int // the number of ignored low bits of a group
+	up    int // the shift that moves the top bit of the product to bit 63
 	lines uint64
 }
 
@@ -199,23 +197,23 @@ func newChooser(prefix, lineBits, lines int) chooser {
 	return chooser{lineBits - GroupBits, 64 - prefix + lineBits, uint64(lines)}
 }
 
-// lineOf returns the line of a group. The product is taken modulo a power of two,
-// the number of different inputs, so it permutes them, and every line gets the
-// same number of them but for one.
+// lineOf returns the line of a group. The product is taken modulo the number of different
+// inputs, a power of two, so it is a permutation of the inputs. The numbers of inputs per
+// line differ by at most one.
 func (c chooser) lineOf(group uint64) uint64 {
 	product := group >> (c.drop & 63) * lineMultiplier << (c.up & 63)
 	at, _ := bits.Mul64(product, c.lines)
 	return at
 }
 
-// rotations returns by how much each word of its line is rotated for a group: six
-// bits a word, those of the first word lowest.
+// rotations returns the rotation of each word of a group's line: six bits per word, with
+// the first word in the lowest bits.
 func rotations(group uint64) uint64 {
 	product := group * rotationMultiplier
 	return product ^ product>>32
 }
 
-// Add makes the filter answer yes for the prefix of a permuted fingerprint.
+// Add adds the prefix of a permuted fingerprint.
 func (f *Prefix) Add(permuted uint64) {
 	group, low := f.split(permuted)
 	defer runtime.KeepAlive(f)
@@ -229,7 +227,7 @@ func (f *Prefix) Add(permuted uint64) {
 	}
 }
 
-// setBits spares the word a locked write when the bits are set already.
+// setBits sets bits of a word. It avoids the locked write if the bits are set already.
 func setBits(word *uint64, mask uint64) {
 	if atomic.LoadUint64(word)&mask != mask {
 		atomic.OrUint64(word, mask)
@@ -239,8 +237,8 @@ func setBits(word *uint64, mask uint64) {
 // addAhead is the number of fingerprints whose lines AddAll fetches together.
 const addAhead = 32
 
-// AddAll adds many, faster than one by one: the cache lines that they need are
-// fetched together. Sorted ones are faster still.
+// AddAll adds several fingerprints. It is faster than Add, since it fetches their cache
+// lines together. Sorted fingerprints are faster still.
 func (f *Prefix) AddAll(permuted []uint64) {
 	for batch := range slices.Chunk(permuted, addAhead) {
 		f.fetch(batch)
@@ -250,7 +248,7 @@ func (f *Prefix) AddAll(permuted []uint64) {
 	}
 }
 
-// fetch asks for the cache lines of some fingerprints. Nothing waits for them.
+// fetch loads the cache lines of fingerprints. The processor does not wait for them.
 func (f *Prefix) fetch(permuted []uint64) {
 	defer runtime.KeepAlive(f)
 	for _, fp := range permuted {
@@ -270,8 +268,8 @@ func (f *Prefix) MayContain(permuted uint64) bool {
 	return f.members(group, 1<<low) != 0
 }
 
-// members returns those of the wanted prefixes of a group that may be there, as
-// bits: bit i is the one with the low bits i.
+// members returns the subset of the wanted prefixes of a group that may have been added.
+// Bit i stands for the prefix with the low bits i.
 func (f *Prefix) members(group, wanted uint64) (members uint64) {
 	if f.form == filterBits {
 		members = wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
@@ -282,7 +280,7 @@ func (f *Prefix) members(group, wanted uint64) (members uint64) {
 	return members
 }
 
-// members returns those of the wanted prefixes of a group that the line may hold.
+// members returns the subset of the wanted prefixes of a group that the line may hold.
 func (l *line) members(by, wanted uint64) uint64 {
 	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[0]), -int(by))
 	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[1]), -int(by>>6))

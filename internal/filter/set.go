@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// Set holds the filters of all tables of a plan, of what is packed or of what was written
-// since; a set of one table whose prefix is 64 bits holds the hashes of keys.
+// Set holds the filters of all tables of a plan, either for packed entries or for live entries.
+// A Set of one table whose prefix has 64 bits holds the hashes of keys.
 //
-// It is monotone: what was added it says yes to ever after. Until it has loaded
-// what was stored before it was made, it says yes to everything. So an answer is right
-// for every view of the store that was opened after the Set was made, however old the
-// view is by then, if writers add before what they write becomes visible.
+// A Set is monotone: a fingerprint that was added is reported from then on. Until the Set has
+// loaded the entries that were stored before it was made, it reports every fingerprint. An
+// answer is therefore correct for every view of the store that was opened after the Set was made,
+// if writers add fingerprints before their writes become visible.
 //
-// Its methods may be called from any goroutine.
+// A Set is safe for concurrent use.
 type Set struct {
 	tables []*growing
 	budget int64
@@ -24,55 +24,57 @@ type Set struct {
 	loaded atomic.Bool
 
 	unfiltered bool        // the tables have no filters
-	near       *multiIndex // of all that was added; nil: the tables do without
+	near       *multiIndex // all fingerprints, or nil
 	nearBudget int64
-	known      atomic.Bool // near has all, or knows that it was too much
+	known      atomic.Bool // near is complete, or has discarded its fingerprints
 
 	cancel context.CancelFunc
-	done   chan struct{} // closed when loading has ended, in success or not
+	done   chan struct{} // closed at the end of loading, with or without an error
 }
 
-// Table is what a Set must know of a table.
+// Table describes a table.
 type Table struct {
 	Prefix  int // bits, 1 to 64
 	Radius  int // of AppendCandidates
 	Permute func(stored uint64) uint64
 }
 
-// Options say how to make a Set.
+// Options configures a Set.
 type Options struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
-	Near   int64 // bytes for a multiIndex, of what the tables leave of the budget; 0: none
+	Near   int64 // bytes for a multiIndex, within the part of Budget that the tables leave; 0 means none
 
-	// Unfiltered makes no filters: if the multiIndex cannot answer, every prefix is a candidate.
+	// Unfiltered means that the tables have no filters. If the multiIndex cannot answer, every
+	// prefix is a candidate.
 	Unfiltered bool
 	Source
 
-	first int64 // of tests: how many the first generation is for
+	first int64 // for tests: the number of fingerprints of the first generation
 }
 
-// Source is what was stored when a Set is made.
+// Source provides the entries that are stored when a Set is made.
 type Source struct {
-	// Expected is about how many fingerprints All yields, or more. 0: nothing is stored.
+	// Expected is an approximate upper bound of the number of fingerprints of All. 0 means that
+	// nothing is stored.
 	Expected int64
 
-	// Saved yields the filter that was saved of a table, in chunks. nil: none is saved.
+	// Saved yields the chunks of the stored filter of a table. nil means that no filters are stored.
 	Saved func(table int) iter.Seq2[[]byte, error]
 
-	// All yields every fingerprint, as it is stored. It is asked where a filter cannot be
-	// had otherwise. Since yields what came after filters were saved; nil: nothing did.
+	// All yields every fingerprint, as it is stored. It is called if a filter cannot be loaded.
+	// Since yields the fingerprints that were added after the filters were stored, or is nil.
 	All, Since iter.Seq2[uint64, error]
 
-	// Done is called when the source is needed no more. An error says why the set says yes
-	// to everything for as long as it lives.
+	// Done is called when the source is no longer needed. If the error is not nil, loading failed,
+	// and the Set reports every fingerprint.
 	Done func(error)
 
-	// After is a set that is more urgent, and is loaded before this one; nil: there is none.
+	// After is a Set that loads before this one, or nil.
 	After *Set
 }
 
-// NewSet returns a set that loads in the background. Close must be called.
+// NewSet returns a Set that loads in the background. The caller must close it.
 func NewSet(o Options) *Set {
 	s := &Set{budget: o.Budget, unfiltered: o.Unfiltered, nearBudget: o.Near, done: make(chan struct{})}
 	for _, t := range o.Tables {
@@ -103,14 +105,14 @@ func NewSet(o Options) *Set {
 			err = s.loadNear(ctx, &o.Source)
 		}
 		if ctx.Err() != nil {
-			err = nil // it was closed
+			err = nil // the Set was closed
 		}
 		o.Done(err)
 	}()
 	return s
 }
 
-// load takes in what was stored, and returns how many that were.
+// load loads the stored fingerprints, and returns their number.
 func (s *Set) load(ctx context.Context, source *Source) (found int64, err error) {
 	if source.After != nil {
 		if err := source.After.Wait(ctx); err != nil {
@@ -162,8 +164,8 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	return found + since, err
 }
 
-// loadNearFirst is load where what is stored can be searched in memory, which then waits for no table. It is not done where
-// there is no room for that.
+// loadNearFirst loads the stored fingerprints into the multiIndex before the tables, so that searches
+// in memory begin earlier. done is false if the multiIndex is too small.
 func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, done bool, err error) {
 	fps, all, err := source.few(ctx, s.near.room())
 	if err != nil || !all {
@@ -192,8 +194,8 @@ func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, d
 	return found, true, nil
 }
 
-// loadNear takes in what is to be searched, where that was not read for the tables. Until then they
-// answer.
+// loadNear loads the multiIndex if its fingerprints were not read for the tables. Until it returns, the
+// tables answer.
 func (s *Set) loadNear(ctx context.Context, source *Source) error {
 	if s.near == nil || s.known.Load() {
 		return nil
@@ -210,7 +212,7 @@ func (s *Set) loadNear(ctx context.Context, source *Source) error {
 	return nil
 }
 
-// few returns what All yields, unless that is, or is expected to be, more than so many.
+// few returns the fingerprints of All. all is false if there are more than most, or if more are expected.
 func (s *Source) few(ctx context.Context, most int64) (fps []uint64, all bool, err error) {
 	if s.Expected > most {
 		return nil, false, nil
@@ -225,12 +227,11 @@ func (s *Source) few(ctx context.Context, most int64) (fps []uint64, all bool, e
 	return fps, true, nil
 }
 
-// fewPlaces is the part of Expected that All may have to make it worth counting. So much is
-// read twice.
+// fewPlaces limits the count of places: it reads at most Expected/fewPlaces fingerprints twice.
 const fewPlaces = 8
 
-// places returns how many fingerprints to reserve places for: Expected, or fewer where it
-// counts copies that All yields once.
+// places returns the number of fingerprints for which a filter is made: Expected, or a smaller
+// number if Expected counts copies that All yields once.
 func (s *Source) places(ctx context.Context) (n int64, err error) {
 	for _, err := range untilDone(ctx, s.All) {
 		if n++; err != nil || n > s.Expected/fewPlaces {
@@ -253,10 +254,10 @@ func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T,
 	}
 }
 
-// scanned is how many fingerprints are added at a time.
+// scanned is the number of fingerprints that scan adds at a time.
 const scanned = 1024
 
-// scan adds to some tables and returns how many there were.
+// scan adds fingerprints to some tables, and returns their number.
 func (s *Set) scan(ctx context.Context, tables []*growing, all iter.Seq2[uint64, error]) (n int64, err error) {
 	batch := make([]uint64, 0, scanned)
 	for fp, err := range untilDone(ctx, all) {
@@ -272,8 +273,8 @@ func (s *Set) scan(ctx context.Context, tables []*growing, all iter.Seq2[uint64,
 	return n + int64(len(batch)), nil
 }
 
-// Add makes the set say yes to fingerprints, given as they are stored. What is written is
-// added before it is visible.
+// Add adds fingerprints, as they are stored. A writer must call Add before its entries become
+// visible.
 func (s *Set) Add(stored ...uint64) {
 	s.addTo(s.tables, stored)
 	s.count.Add(int64(len(stored)))
@@ -305,7 +306,7 @@ func (s *Set) addToTables(tables []*growing, stored []uint64) {
 	}
 }
 
-// limitNear leaves to the multiIndex what the tables do not take.
+// limitNear limits the multiIndex to the part of the budget that the tables do not need.
 func (s *Set) limitNear() {
 	if s.near == nil {
 		return
@@ -313,8 +314,9 @@ func (s *Set) limitNear() {
 	s.near.Limit(min(s.nearBudget, s.budget-s.tableBytes()))
 }
 
-// AppendCandidates appends the flips within the radius of a table that lead from the prefix
-// of a permuted fingerprint to prefixes which the table may have; what is not appended is not there. One may come twice.
+// AppendCandidates appends the prefixes within the radius of a table that the table may have, as
+// Prefix.AppendCandidates does. The table has no other prefix within the radius. A prefix may be
+// appended twice.
 func (s *Set) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
 	if s.Empty() {
 		return dst
@@ -326,8 +328,8 @@ func (s *Set) AppendCandidates(dst []uint64, table int, permuted uint64) []uint6
 	return t.appendCandidates(dst, permuted)
 }
 
-// AppendNear appends what was added within k bits of a fingerprint, all as they are
-// stored. It is false where only the tables can tell.
+// AppendNear appends the fingerprints within k bits of a fingerprint, all as they are stored.
+// It returns false if only the tables can answer.
 func (s *Set) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
 	if s.near == nil || !s.known.Load() {
 		return dst, false
@@ -351,18 +353,18 @@ func (s *Set) MayContain(stored uint64) bool {
 	return true
 }
 
-// MayHave is MayContain for the filter of one table, and a permuted fingerprint.
+// MayHave is like MayContain for the filter of one table and a permuted fingerprint.
 func (s *Set) MayHave(table int, permuted uint64) bool {
 	return !s.loaded.Load() || s.tables[table].mayContain(permuted)
 }
 
-// Empty reports that nothing was stored and nothing added.
+// Empty reports whether nothing was stored and nothing was added.
 func (s *Set) Empty() bool { return s.count.Load() == 0 }
 
-// Count returns how many fingerprints were stored and added; what came twice counts twice.
+// Count returns the number of fingerprints that were stored and added, including repeated ones.
 func (s *Set) Count() int64 { return s.count.Load() }
 
-// Bytes returns the memory that the set takes.
+// Bytes returns the memory of the Set.
 func (s *Set) Bytes() int64 {
 	if s.near != nil {
 		return s.tableBytes() + s.near.Bytes()
@@ -377,7 +379,7 @@ func (s *Set) tableBytes() (n int64) {
 	return n
 }
 
-// Wait returns once loading has ended: for many queries at once that is worth it.
+// Wait waits for the end of loading. A large batch of queries should call it first.
 func (s *Set) Wait(ctx context.Context) error {
 	select {
 	case <-s.done:

@@ -1,10 +1,10 @@
 package filter
 
-// defaultBytes is what the memory for filters is bounded by where nothing else is asked for.
+// defaultBytes is the default limit of the memory for filters.
 const defaultBytes = 2 << 30
 
-// Shares divides the memory for filters, index.Options.FilterBytes: a half is for what is
-// packed, a quarter for what was written since, and a quarter for keys.
+// Shares divides the memory for filters, index.Options.FilterBytes: one half for packed entries, one
+// quarter for live entries, and one quarter for keys.
 func Shares(filterBytes int64) (packed, live, keys int64) {
 	if filterBytes == 0 {
 		filterBytes = defaultBytes
@@ -13,18 +13,18 @@ func Shares(filterBytes int64) (packed, live, keys int64) {
 	return filterBytes / 2, filterBytes / 4, filterBytes / 4
 }
 
-// NewPacked returns the filter to save of one of the packed tables of a plan, nil if none
-// is of use.
+// NewPacked returns an empty filter for one of the packed tables of a plan, or nil if a filter is
+// useless.
 func NewPacked(prefix, tables int, fingerprints, filterBytes int64) *Prefix {
 	packed, _, _ := Shares(filterBytes)
 	return New(prefix, fingerprints, packed/int64(tables))
 }
 
-// KeyPrefix is the prefix of the filter of keys: all of a hash.
+// KeyPrefix is the length of the prefix in the filter of keys: the whole hash.
 const KeyPrefix = 64
 
-// NewKeys returns the filter to save of the keys, nil if none is of use. A sixteenth of its
-// share is left for the keys that come later.
+// NewKeys returns an empty filter for the keys, or nil if a filter is useless. It leaves a sixteenth of
+// its share for keys that are added later.
 func NewKeys(keys, filterBytes int64) *Prefix {
 	_, _, share := Shares(filterBytes)
 	return New(KeyPrefix, keys, share-share/16)
