@@ -65,11 +65,9 @@ func (x *Index) hasLive() (any bool, err error) {
 
 // freeze starts a new epoch, and the state that has it. It returns a view of that time, and the counters.
 func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Counters, err error) {
-	release, err := x.store.HoldCheckpoints(ctx)
-	if err != nil {
+	if err := x.store.WaitForCheckpoint(ctx); err != nil {
 		return nil, counters, err
 	}
-	defer release()
 	s := x.state.Load()
 	newest := liveEpoch{filter.NewSet(x.liveOptions(s.plan)), newRemovedIDs()}
 	x.commitMu.Lock()

@@ -18,11 +18,12 @@ import (
 // must not exist, and renames it at the end, so dir is complete and durable as soon as it is
 // there. After an error neither is left. A crash can leave dir + ".incomplete".
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
-	release, err := s.HoldCheckpoints(ctx)
-	if err != nil {
-		return err
+	select {
+	case s.checkpoints <- struct{}{}:
+		defer func() { <-s.checkpoints }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	defer release()
 	// The log is complete up to the last step of a Rewrite, or the copy would have the step without the writes
 	// before it. With Pebble's own, a log that fails ends the process.
 	if err := s.Sync(); err != nil {
@@ -34,14 +35,14 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// HoldCheckpoints waits until no checkpoint is being made, and lets none begin before the caller
-// calls release.
-func (s *Store) HoldCheckpoints(ctx context.Context) (release func(), err error) {
+// WaitForCheckpoint waits until no checkpoint is being made that began before the call.
+func (s *Store) WaitForCheckpoint(ctx context.Context) error {
 	select {
 	case s.checkpoints <- struct{}{}:
-		return func() { <-s.checkpoints }, nil
+		<-s.checkpoints
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 

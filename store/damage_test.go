@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -161,28 +160,6 @@ func TestCheckpointWhileLogGrows(t *testing.T) {
 		}
 		must(t, c.Close())
 	}
-}
-
-// TestCheckpointThatWaits: while a step of a Rewrite holds checkpoints up, documents are written and not synced. A
-// checkpoint that has waited holds the step, and so it must hold the writes before the step.
-func TestCheckpointThatWaits(t *testing.T) {
-	mem := crashfs.New()
-	s := openIn(t, mem)
-	addRecord(t, s, 1, "before")
-	release, err := s.HoldCheckpoints(t.Context())
-	must(t, err)
-	made := make(chan error)
-	go func() { made <- s.Checkpoint(t.Context(), "copy") }()
-	time.Sleep(20 * time.Millisecond) // time to begin waiting; without it the test shows nothing
-	apply(t, s, false, func(b *Batch) { b.SetRecord(2, Record{Fingerprint: 2, Key: "while it waits"}) })
-	release()
-	must(t, <-made, s.Close())
-	c, err := Open("copy", Options{FS: mem})
-	must(t, err)
-	if got := records(t, c); got != 2 {
-		t.Errorf("%d records, not 2", got)
-	}
-	must(t, c.Close())
 }
 
 func openAndClose(fsys vfs.FS) error {

@@ -296,11 +296,12 @@ func (t *Tables) Epochs() int { return len(t.live) }
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from now on.
-// Nobody may write during the call, no epoch may be frozen already, and no checkpoint may be made
-// (HoldCheckpoints). After a crash the epoch is frozen, or the crash lost everything that was written since.
+// Nobody may write during the call, and no epoch may be frozen already. After a crash the epoch is frozen, or the
+// crash lost everything that was written since.
 //
-// A checkpoint has the files of one time and the log of a later one. Between the two there must not lie
-// both the Take of an epoch and the start of the next but one, which has the same keyspace.
+// The caller must call WaitForCheckpoint after the previous Take. A checkpoint has the files of one time and the
+// log of a later one. If the files were from before that Take and the log from after Freeze, the new epoch
+// would share its keyspace with the epoch that was taken.
 func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err
