@@ -1,19 +1,19 @@
 // Package beam finds near-duplicates among fingerprints with Apache Beam: all pairs of a
-// collection, its clusters, and the matches of many queries, on the machines of Flink, Spark
-// or Dataflow, or on one with Prism. For what fits on one machine, `neardup pairs` takes less:
-// see docs/distributed.md.
+// collection, its clusters, and the matches of many queries. It runs on Flink, Spark or
+// Dataflow, or on one machine with Prism. If the fingerprints fit on one machine, `neardup
+// pairs` needs less: see docs/distributed.md.
 //
-// Pairs and Scan are exact: every pair of different fingerprints within the distance is there
-// once, whatever the collection looks like and however the runner bundles and retries.
-// Nothing is sampled, and no bucket is cut off.
+// Pairs and Scan are exact. They return every pair of different fingerprints within the
+// distance once, for any collection and for any bundles and retries of the runner. They
+// neither sample fingerprints nor truncate buckets.
 //
-// Of two fingerprints that differ in at most k bits, at least one of k+1 blocks of bits is
-// equal (Manku, Jain and Das Sarma, WWW 2007, section 3.1). So each fingerprint goes to a
-// group of each of k+1 tables, by leading bits of a block, and each group is joined by
-// itself. What a bundle has for a group is one packed blob, not a record a fingerprint.
+// If two fingerprints differ in at most k bits, then at least one of k+1 blocks of bits is
+// equal in both (Manku, Jain and Das Sarma, WWW 2007, section 3.1). Therefore each fingerprint
+// belongs to one group in each of k+1 tables, by the leading bits of a block, and each group is
+// joined separately. A bundle emits one packed blob per group, not a record per fingerprint.
 //
-// Equal fingerprints count as one. Documents are joined to what is found by
-// their fingerprints, with beam.CoGroupByKey.
+// Equal fingerprints count as one. Join documents to the results by their fingerprints, with
+// beam.CoGroupByKey.
 package beam
 
 import (
@@ -31,13 +31,13 @@ import (
 
 type fp = fingerprint.Fingerprint
 
-// Options of all transforms.
+// Options configures all transforms.
 type Options struct {
-	// MaxDistance is k: 0 to 64, for Scan to 16. There is no default.
+	// MaxDistance is k: 0 to 64, or 0 to 16 for Scan. There is no default.
 	MaxDistance int
 
-	// Groups is into how many groups each table is divided, a power of two; fewer if a block
-	// of bits has fewer values. Default 16; one for each million fingerprints is good.
+	// Groups is the number of groups per table, a power of two. A table has fewer groups if a
+	// block of bits has fewer values. Use about one group per million fingerprints. Default: 16.
 	Groups int
 
 	// MemoryBytes bounds the memory of a worker for one group of Pairs, 24 bytes per
@@ -49,15 +49,15 @@ type Options struct {
 const maxGroups = 1 << 16
 
 var (
-	// ErrOptions: a distance or another number is out of range.
+	// ErrOptions means that a distance or another number is out of range.
 	ErrOptions = errors.New("beam: option out of range")
 
-	// ErrMemory: a group of fingerprints does not fit in Options.MemoryBytes.
+	// ErrMemory means that a group of fingerprints does not fit in Options.MemoryBytes.
 	ErrMemory = errors.New("beam: group exceeds MemoryBytes")
 )
 
-// must fills in defaults. It panics as Beam's own transforms do on a pipeline that cannot be: there is nothing
-// else that takes an error while one is built.
+// must sets defaults. If an option is invalid, it panics, as Beam's own transforms do, since the construction
+// of a pipeline cannot return errors.
 func (o *Options) must(most int) {
 	o.Groups, o.MemoryBytes = cmp.Or(o.Groups, 16), cmp.Or(o.MemoryBytes, 1<<30)
 	switch {
@@ -70,19 +70,19 @@ func (o *Options) must(most int) {
 	}
 }
 
-// Batch is some fingerprints, in any order: an element of a collection of fingerprints.
+// Batch is an element of a collection of fingerprints: several fingerprints in any order.
 type Batch struct{ Fingerprints []fingerprint.Fingerprint }
 
-// Pair is two fingerprints near each other.
+// Pair is a pair of near fingerprints.
 type Pair struct{ First, Second fingerprint.Fingerprint } // First < Second
 
-// Distance is the number of bits in which the two differ.
+// Distance returns the Hamming distance of the two fingerprints, in bits.
 func (p Pair) Distance() int { return p.First.Distance(p.Second) }
 
-// Match is a fingerprint of a collection near one of the queries.
+// Match is a fingerprint of a collection and a near query.
 type Match struct{ Query, Found fingerprint.Fingerprint }
 
-// Member says in which cluster a fingerprint is, by the smallest one of the cluster.
+// Member is a fingerprint and its cluster, which is named by its smallest fingerprint.
 type Member struct{ Cluster, Fingerprint fingerprint.Fingerprint }
 
 func init() {
@@ -92,10 +92,10 @@ func init() {
 	})
 }
 
-// errData: what a runner hands over is not what was given to it.
+// errData means that the runner passed data other than the data that it received.
 var errData = errors.New("beam: broken data")
 
-// packed is fingerprints of 8 bytes each, the lowest first.
+// packed holds fingerprints of 8 bytes each, in little-endian order.
 func packed(fps []fp) []byte {
 	data := make([]byte, 0, 8*len(fps))
 	for _, f := range fps {
@@ -115,37 +115,37 @@ func unpacked(data []byte) ([]fp, error) {
 	return fps, nil
 }
 
-// tables are blocks of bits, none of which overlap: two fingerprints within the distance are
-// in one group of at least one table.
+// tables are disjoint blocks of bits. Two fingerprints within the distance are in the same group of
+// at least one table.
 type tables struct {
 	N    int // tables
 	Step int // bits from one block to the next
-	Bits int // that tell the groups of a table apart, at most Step
+	Bits int // the number of bits of the group number, at most Step
 }
 
 func tablesFor(k, groups int) tables {
 	step := 64 / (k + 1)
 	t := tables{N: k + 1, Step: step, Bits: min(bits.Len(uint(groups))-1, step)}
 	if t.Bits == 0 {
-		t.N = 1 // of one group with all
+		t.N = 1 // one group with all fingerprints
 	}
 	return t
 }
 
-// turned returns a fingerprint with the block of a table leading, which does not change distances.
+// turned rotates a fingerprint so that the block of a table leads. This does not change distances.
 func (t *tables) turned(table int, f fp) fp { return fp(bits.RotateLeft64(uint64(f), table*t.Step)) }
 
 func (t *tables) back(table int, f fp) fp { return fp(bits.RotateLeft64(uint64(f), -table*t.Step)) }
 
-// group is that of a turned fingerprint.
+// group returns the group of a turned fingerprint.
 func (t *tables) group(turned fp) int { return int(turned >> (64 - t.Bits)) }
 
 func (t *tables) key(table, group int) int { return table<<t.Bits | group }
 
-// tableOf is that of a key.
+// tableOf returns the table of a key.
 func (t *tables) tableOf(key int) int { return key >> t.Bits }
 
-// first reports whether no table before has both fingerprints in one group.
+// first reports whether no earlier table has both fingerprints in one group.
 func (t *tables) first(table int, f, g fp) bool {
 	for before := range table {
 		if t.group(t.turned(before, f^g)) == 0 {

@@ -11,9 +11,9 @@ import (
 // maxBlobChunk is the number of fingerprints that share a header in a blob.
 const maxBlobChunk = 32_000
 
-// appendBlob appends the fingerprints of some nodes of a set, which ascend. A chunk has its length
-// in bytes, the number of its fingerprints, a width, the first fingerprint, and the differences in
-// Golomb-Rice code: a fingerprint takes about 2 bits more than the logarithm of the mean difference.
+// appendBlob appends ascending fingerprints in chunks. A chunk consists of its length in bytes, the
+// number of its fingerprints, a width, the first fingerprint, and the differences in Golomb-Rice code.
+// A fingerprint needs about 2 bits more than the binary logarithm of the mean difference.
 func appendBlob(dst []byte, set *selfjoin.Set, from, to selfjoin.Node) []byte {
 	for from < to {
 		end := min(from+maxBlobChunk, to)
@@ -103,7 +103,7 @@ func (w *bitWriter) write(value uint64, width int) {
 	}
 }
 
-// A bitReader reads what a bitWriter has appended.
+// A bitReader reads the bits of a bitWriter.
 type bitReader struct {
 	data []byte
 	at   int // in bits

@@ -20,29 +20,30 @@ func init() {
 	register.Emitter1[Member]()
 }
 
-// Clusters gives the connected components of the pairs of a PCollection<Batch>, as
+// Clusters returns the connected components of the pairs of a PCollection<Batch>, as
 // Components does.
 func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PCollection {
 	return Components(s.Scope("neardup.Clusters"), o, Pairs(s, o, fingerprints))
 }
 
-// Components gives, for each fingerprint of a PCollection<Pair>, the smallest one that a chain
-// of pairs leads to: a PCollection<Member>, with the smallest ones too, each once.
+// Components returns the connected components of a PCollection<Pair> as a PCollection<Member>. It has
+// one Member per fingerprint, including the smallest fingerprint of each component.
 //
-// Each bundle keeps no more pairs than connect what it has, and one worker unites them all. What does
-// not fit in MemoryBytes, some 100 bytes a pair, goes through temporary files of that worker.
+// Each bundle keeps only the pairs that are needed to connect its fingerprints, and one worker unites the
+// pairs of all bundles. Pairs that do not fit in MemoryBytes, at about 100 bytes per pair, go through
+// temporary files of this worker.
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
 	return beam.ParDo(s, &unite{o.MemoryBytes}, beam.GroupByKey(s, beam.ParDo(s, &contract{}, pairs)))
 }
 
-// contract keeps a forest of the pairs of a bundle.
+// contract reduces the pairs of a bundle to a forest.
 type contract struct{ pending []selfjoin.Pair }
 
 const (
-	mostPairs = 1 << 20 // that a bundle has in memory
-	blobPairs = 1 << 16 // that go into a blob
+	mostPairs = 1 << 20 // the largest number of pairs of a bundle in memory
+	blobPairs = 1 << 16 // the largest number of pairs of a blob
 )
 
 func (c *contract) StartBundle(context.Context, func(int, []byte)) error {
@@ -80,15 +81,15 @@ func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error
 	return err
 }
 
-// unite gives the members of components by rounds of large and small stars (Kiveris et al., SoCC 2014), until one
-// changes nothing.
+// unite computes the members of components by rounds of large and small stars (Kiveris et al., SoCC 2014),
+// until a round changes nothing.
 type unite struct{ Memory int64 }
 
 func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
 	edges, err := u.ascending(ctx, edgesOf(blobs))
 	for changed := true; err == nil && changed; {
 		changed = false
-		// all that is near a node and larger is connected with the smallest one near it
+		// Large star: connect each larger neighbor of a node with the smallest neighbor.
 		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, _ bool) []edge {
 			if e[1] < e[0] {
 				return out
@@ -99,7 +100,7 @@ func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) b
 		if err != nil {
 			break
 		}
-		// a node, and all that is near it and smaller, with the smallest of these
+		// Small star: connect a node and its smaller neighbors with the smallest neighbor.
 		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, first bool) []edge {
 			node := e[0]
 			if !first {
@@ -125,10 +126,10 @@ func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) b
 	return nil
 }
 
-// edge is a node, and one that it is connected with: never itself.
+// edge connects a node with another node.
 type edge = [2]uint64
 
-// edgesOf yields the edges in blobs from both ends, some at a time.
+// edgesOf yields the edges in blobs in both directions, several at a time.
 func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
 	return func(yield func([]edge, error) bool) {
 		var blob []byte
@@ -149,8 +150,8 @@ func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
 	}
 }
 
-// ascending sorts edges by the other end and then by the node, since what is equal stays in order. What memory does not hold
-// is in temporary files until it is ranged over.
+// ascending sorts edges by the other end and then by the node, since the sort is stable. Edges that do not fit in memory
+// are in temporary files until the caller iterates over them.
 func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (iter.Seq2[[]edge, error], error) {
 	for range 2 {
 		s := extsort.New[edge](extsort.Options{MemoryBytes: u.Memory / 2})
@@ -170,8 +171,8 @@ func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (
 	return edges, nil
 }
 
-// stars yields what is made of the different ones of ascending edges, each with the smallest of its node and those
-// near it; first is the first one of its node.
+// stars yields the results of f for the distinct ascending edges, each with the smallest of its node and the node's
+// neighbors. first is true for the first edge of a node.
 func stars(edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
 	return func(yield func([]edge, error) bool) {
 		var out []edge

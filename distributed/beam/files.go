@@ -33,22 +33,23 @@ func init() {
 	register.Emitter1[Batch]()
 }
 
-// Format is how a file has fingerprints.
+// Format is the format of a file of fingerprints.
 type Format string
 
 const (
-	U64LE Format = "u64le"        // 8 bytes each, the lowest first
-	Lines Format = "fingerprints" // a line each: what fingerprint.Parse reads, and behind a tab what is not looked at
-	JSONL Format = "jsonl"        // a line each: an object with "fingerprint", a string
+	U64LE Format = "u64le"        // 8 bytes per fingerprint, little-endian
+	Lines Format = "fingerprints" // one per line, as fingerprint.Parse reads it; text after a tab is ignored
+	JSONL Format = "jsonl"        // one object per line with the string field "fingerprint"
 )
 
-// ErrFormat: a format is none, or what a file has is not of its format.
+// ErrFormat means that a format is unknown, or that a file does not have its format.
 var ErrFormat = errors.New("beam: not of the format")
 
-// Read gives the fingerprints of files, as a PCollection<Batch>. A name may be a pattern, and
-// may have a scheme whose package of beam/io/filesystem is linked. Files are read in parts of
-// 32 MiB where their system can start anywhere, else whole. They are not decompressed. What
-// is no fingerprint ends the pipeline, with the file and the place; so does a pattern of no file.
+// Read reads the fingerprints of files as a PCollection<Batch>. A name may be a pattern. It may
+// have a scheme if the program imports the package of beam/io/filesystem for it. Files are read in
+// parts of 32 MiB if their file system supports seeking, or else as a whole. They are not
+// decompressed. A value that is not a fingerprint fails the pipeline with the file and the offset.
+// A pattern without a file also fails the pipeline.
 func Read(s beam.Scope, format Format, files ...string) beam.PCollection {
 	switch format {
 	case U64LE, Lines, JSONL:
@@ -68,10 +69,10 @@ type shard struct {
 	Offset, Limit int64
 }
 
-// divide gives the parts of a file.
+// divide emits the parts of a file.
 type divide struct {
 	Format Format
-	Length int64 // of a part; a multiple of 8
+	Length int64 // the length of a part in bytes, a multiple of 8
 }
 
 func (d *divide) ProcessElement(ctx context.Context, file fileio.FileMetadata, emit func(shard)) error {
@@ -113,7 +114,7 @@ func (*read) ProcessElement(ctx context.Context, part shard, emit func(Batch)) e
 	defer file.Close()
 	start := part.Offset
 	if part.Format != U64LE && start > 0 {
-		start-- // the end of the line before
+		start-- // the end of the previous line
 	}
 	if start > 0 {
 		if _, err := file.(io.Seeker).Seek(start, io.SeekStart); err != nil {
@@ -132,7 +133,7 @@ func (*read) ProcessElement(ctx context.Context, part shard, emit func(Batch)) e
 	return nil
 }
 
-// batchLen is how many fingerprints are handed on together.
+// batchLen is the number of fingerprints per Batch.
 const batchLen = 1 << 16
 
 func readNumbers(in io.Reader, part shard, emit func(Batch)) error {
@@ -149,7 +150,7 @@ func readNumbers(in io.Reader, part shard, emit func(Batch)) error {
 	return nil
 }
 
-// maxLine is the longest line that is read.
+// maxLine is the length of the longest allowed line, in bytes.
 const maxLine = 1 << 20
 
 // readLines reads the lines that begin in a part.
@@ -198,8 +199,8 @@ func parseLine(line []byte, format Format) (fp, error) {
 	return fingerprint.Parse(string(text))
 }
 
-// JSON gives a line of JSON for each Pair, Member or Match of a PCollection: a
-// PCollection<string>. A line of a Pair has the fields of `neardup pairs` without IDs, keys
+// JSON encodes each Pair, Member or Match of a PCollection as a line of JSON, in a
+// PCollection<string>. The line of a Pair has the fields of `neardup pairs` without IDs, keys
 // and numbers of documents.
 func JSON(s beam.Scope, found beam.PCollection) beam.PCollection {
 	switch found.Type().Type() {
@@ -223,9 +224,9 @@ func matchLine(m Match) string {
 	return fmt.Sprintf(`{"query":"%v","found":"%v","distance":%d}`, m.Query, m.Found, m.Query.Distance(m.Found))
 }
 
-// Write writes a PCollection<string> to files, a line each, in no order: to one of that name, or
-// to files that end in -00000-of-00004 and so on. All are there at the end, and what was
-// there is overwritten.
+// Write writes the lines of a PCollection<string> to files, in no particular order: to one file with
+// the name, or to several files with the suffixes -00000-of-00004 and so on. It writes all files, also
+// empty ones, and overwrites existing files.
 func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
 	if files < 1 {
 		panic(fmt.Errorf("%w: %d files", ErrOptions, files))
@@ -236,14 +237,14 @@ func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
 	beam.ParDo0(s, &writeFile{Name: name, Files: files}, beam.GroupByKey(s, beam.Flatten(s, blobs, empty)))
 }
 
-// everyFile makes files that have no lines.
+// everyFile makes the files without lines.
 func everyFile(files int, emit func(int, []byte)) {
 	for file := range files {
 		emit(file, nil)
 	}
 }
 
-// gatherLines gives each file the lines of a bundle by some.
+// gatherLines collects the lines of a bundle for each file.
 type gatherLines struct {
 	Files int
 	lines []byte
@@ -273,7 +274,7 @@ func (g *gatherLines) flush(emit func(int, []byte)) {
 	g.lines = nil
 }
 
-// writeFile writes one file whole, so that it may be done again.
+// writeFile writes one whole file, so that the runner can repeat the step.
 type writeFile struct {
 	Name  string
 	Files int

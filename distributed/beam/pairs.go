@@ -28,9 +28,9 @@ const ShuffledBytes = "shuffled_bytes"
 
 var shuffled = beam.NewCounter("neardup", ShuffledBytes)
 
-// Pairs gives every pair of different fingerprints of a PCollection<Batch> within
-// MaxDistance bits, once: a PCollection<Pair>, in no order. It fails with ErrMemory if a
-// group of fingerprints does not fit in MemoryBytes.
+// Pairs returns every pair of different fingerprints of a PCollection<Batch> within
+// MaxDistance bits once, as a PCollection<Pair> in no particular order. It fails with
+// ErrMemory if a group of fingerprints does not fit in MemoryBytes.
 func Pairs(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Pairs")
@@ -45,8 +45,8 @@ type distribute struct {
 	pending []fp
 }
 
-// mostPending is how many fingerprints a bundle has in memory: some 100 MB, with what it
-// takes to sort them. More of them in one blob are packed in fewer bits each.
+// mostPending is the largest number of fingerprints of a bundle in memory: about 100 MB, including
+// the memory for sorting. Larger blobs need fewer bits per fingerprint.
 const mostPending = 1 << 22
 
 func (d *distribute) StartBundle(context.Context, func(int, []byte)) error {
@@ -68,7 +68,7 @@ func (d *distribute) FinishBundle(ctx context.Context, emit func(int, []byte)) e
 	return err
 }
 
-// flush emits a blob for each group of each table, of what is different.
+// flush emits a blob of the distinct fingerprints for each group of each table.
 func (d *distribute) flush(ctx context.Context, emit func(int, []byte)) error {
 	t := &d.Tables
 	for table := range t.N {
@@ -110,14 +110,14 @@ func packGroups(t *tables, set *selfjoin.Set) [][]byte {
 	return blobs
 }
 
-// joinGroup finds the pairs of a group that no table before has in one.
+// joinGroup finds the pairs of a group that are not in one group of an earlier table.
 type joinGroup struct {
 	Tables  tables
 	Options Options
 }
 
-// groupBytes is what a fingerprint of a group takes: the fingerprint, and twice as much
-// where it is sorted and joined.
+// groupBytes is the memory per fingerprint of a group: the fingerprint, and twice as much for
+// sorting and joining.
 const groupBytes = 24
 
 func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Pair)) error {
@@ -143,7 +143,7 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 		if len(group) <= limit {
 			continue
 		}
-		// Bundles may have fingerprints in common.
+		// Several bundles may have the same fingerprint.
 		slices.Sort(group)
 		if group = slices.Compact(group); len(group) > limit*3/4 {
 			return fmt.Errorf("%w: group %d has more than %d fingerprints; raise Groups or MemoryBytes", ErrMemory, key, limit*3/4)
@@ -156,8 +156,8 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 	return set.Each(ctx, selfjoin.Options{MaxDistance: j.Options.MaxDistance}, found)
 }
 
-// emitting lets goroutines emit, one at a time. Beam's emitters panic where what comes behind them
-// fails, and in a goroutine that would end the process and not the bundle: after the first, nothing is emitted.
+// emitting lets goroutines emit, one at a time. Beam's emitters panic if a later transform fails. In a
+// goroutine, the panic would end the process instead of the bundle. After the first panic, nothing is emitted.
 type emitting struct {
 	mu  sync.Mutex
 	err error

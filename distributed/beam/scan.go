@@ -20,11 +20,11 @@ func init() {
 	register.Emitter1[Match]()
 }
 
-// Scan compares a collection with queries, each a PCollection<Batch>: section 3.3 of the
-// paper, with the queries in the memory of every worker, some 100 bytes each and filters
-// besides, and one pass over the collection. It gives a PCollection<Match>: for each
-// fingerprint of the collection, as often as it is there, all different queries within
-// MaxDistance bits of it.
+// Scan compares a collection with queries, each a PCollection<Batch>, as in section 3.3 of the
+// paper. Every worker holds the queries in memory, at about 100 bytes per query and filters, and
+// passes over the collection once. Scan returns a PCollection<Match>: for each fingerprint of the
+// collection, all distinct queries within MaxDistance bits. A repeated fingerprint has repeated
+// matches.
 func Scan(s beam.Scope, o Options, queries, collection beam.PCollection) beam.PCollection {
 	o.must(scan.MaxDistance)
 	return beam.ParDo(s.Scope("neardup.Scan"), &scanBatch{MaxDistance: o.MaxDistance}, collection, beam.SideInput{Input: queries})
@@ -67,21 +67,21 @@ func (s *scanBatch) ProcessElement(_ context.Context, w beam.Window, b Batch, ba
 	return out.err
 }
 
-// queries are ready to be compared with.
+// queries holds queries that are prepared for comparison.
 type queries struct {
 	*scan.Queries
 	distinct []fp
 	sum      [sha256.Size]byte
 }
 
-// lately has the queries that were prepared last, as long as one of the bundles of this
-// process has them: they share the memory.
+// lately holds the queries that were prepared last, as long as a bundle of this process uses them.
+// The bundles share the memory.
 var lately struct {
 	sync.Mutex
 	queries weak.Pointer[queries]
 }
 
-// prepare sorts the fingerprints, and keeps them.
+// prepare sorts the queries and keeps them for other bundles.
 func prepare(fps []fp, k int) (*queries, error) {
 	slices.Sort(fps)
 	fps = slices.Compact(fps)

@@ -2,11 +2,11 @@ package block
 
 import "encoding/binary"
 
-// maxPacked is the widest field that one 8-byte load covers wherever in a byte
-// the field begins: 64 bits less the 7 that may belong to its neighbours.
+// maxPacked is the width of the widest field that one 8-byte load covers at any bit
+// offset: 64 bits minus the 7 that may belong to other fields.
 const maxPacked = 57
 
-// bitWriter appends bits, the lowest of a byte first.
+// bitWriter appends bits, starting with the lowest bit of each byte.
 type bitWriter struct {
 	dst  []byte
 	word uint64 // the bits that are not in dst yet
@@ -34,12 +34,12 @@ func (w *bitWriter) finish() []byte {
 	return w.dst
 }
 
-// packedSize returns the bytes of n fields of the given width.
+// packedSize returns the size of n fields of the given width, in bytes.
 func packedSize(n int, width uint) int { return (n*int(width) + 7) / 8 }
 
-// packedField returns field i of fields of the given width, 1 to 57 bits. They
-// begin 7 bytes into src: the load ends, rather than begins, with the field, so
-// that it never reaches behind the last one.
+// packedField returns field i of fields of the given width, 1 to 57 bits. The fields
+// begin at byte 7 of src. The load ends at the end of the field, so it never reads
+// after the last field.
 func packedField(src []byte, i int, width uint) uint64 {
 	end := uint(i+1)*width - 1 // the field's highest bit
 	at := end >> 3
@@ -52,9 +52,9 @@ const (
 	everyTop  = 0x8080808080808080
 )
 
-// selectBit returns the position of the bit of word that has exactly rank set
-// bits below it; there must be one. It has no branches, as their outcome would be
-// a coin toss (Vigna, "Broadword implementation of rank/select queries", 2008).
+// selectBit returns the position of the set bit of word that has exactly rank set bits
+// below it. The bit must exist. The function has no branches, since the processor could
+// not predict them (Vigna, "Broadword implementation of rank/select queries", 2008).
 func selectBit(word uint64, rank uint) uint {
 	sums := word - word>>1&0x5555555555555555
 	sums = sums&0x3333333333333333 + sums>>2&0x3333333333333333

@@ -1,9 +1,8 @@
-// Package block lays ascending fingerprints, and the documents of each, into blocks of about 1 KB
-// (docs/format-blocks.md), and lists of document IDs (docs/format.md).
+// Package block encodes ascending fingerprints, and the documents of each, as blocks of about 1 KB
+// (docs/format-blocks.md). It also encodes lists of document IDs (docs/format.md).
 //
-// It guarantees that what is read back is what was written, and that bytes which no writer could have
-// made are fault.ErrCorrupt and never a panic or memory without bound. A Block over given bytes does not
-// change and may be read from several goroutines at once; a Writer is for one.
+// Bytes that a Writer cannot have written cause fault.ErrCorrupt, but never a panic or unbounded
+// memory. A Block is immutable and safe for concurrent use. A Writer is not safe for concurrent use.
 package block
 
 import (
@@ -17,20 +16,19 @@ import (
 )
 
 const (
-	// eliasFano is the codec byte of a block. 1 was that of the paper's Huffman code, which no index was
-	// ever written with.
+	// eliasFano is the codec byte of a block. Codec 1, the Huffman code of the paper, is not used.
 	eliasFano = 2
 
 	// withPostings is set in the codec byte of a block that has postings.
 	withPostings = 0x80
 )
 
-// Block reads a packed run of consecutive fingerprints of one table. It refers to
-// the bytes it was opened over, holds no other memory, and may be used from
-// several goroutines at once as long as these bytes do not change.
+// Block reads consecutive fingerprints of one table. It refers to the bytes with which it
+// was opened and holds no other memory. It is safe for concurrent use as long as these
+// bytes do not change.
 //
-// Bytes that are not a block, or a broken one, may give wrong fingerprints but
-// never a panic; Verify finds out.
+// The methods of a corrupt block may return wrong fingerprints, but they do not panic.
+// Verify detects corruption.
 type Block struct {
 	data       []byte
 	n          int
@@ -41,8 +39,8 @@ type Block struct {
 	high, lows int    // the unary part; 7 bytes before the low bits
 }
 
-// Open makes b the block in data. It reads the header only: fingerprints are decoded when they are
-// asked for. It allocates nothing and takes some nanoseconds.
+// Open makes b the block in data. It reads only the header. Other methods decode fingerprints when
+// they need them. Open does not allocate and takes a few nanoseconds.
 func (b *Block) Open(data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty block", fault.ErrCorrupt)
@@ -60,7 +58,7 @@ func (b *Block) Open(data []byte) error {
 	return nil
 }
 
-// HasPostings reports whether the block is one of table 0.
+// HasPostings reports whether the block belongs to table 0.
 func (b *Block) HasPostings() bool { return b.data[0]&withPostings != 0 }
 
 // Len returns the number of fingerprints, at least 1.
@@ -69,14 +67,14 @@ func (b *Block) Len() int { return b.n }
 // First returns the smallest fingerprint.
 func (b *Block) First() uint64 { return b.At(0) }
 
-// Last returns the largest fingerprint, under which the block is stored.
+// Last returns the largest fingerprint, which is the key of the stored block.
 func (b *Block) Last() uint64 {
 	return (b.bucket+b.zeros)<<(b.width&63) | b.low(b.n-1)
 }
 
-// AppendRange appends the fingerprints in first..last, both included, in
-// ascending order, and returns the position of the first of them in the block
-// (without meaning if there are none).
+// AppendRange appends the fingerprints from first to last, inclusive, in ascending order.
+// It also returns the position of the first of them in the block, which is undefined if
+// there are none.
 func (b *Block) AppendRange(dst []uint64, first, last uint64) (fps []uint64, at int) {
 	r := b.eliasFanoRange(first, last)
 	b.trim(&r, first, last)
@@ -88,8 +86,8 @@ func (b *Block) AppendTo(dst []uint64) []uint64 {
 	return b.appendPositions(dst, positions{to: b.n})
 }
 
-// Verify decodes the whole block and reports the first thing in it that does not
-// follow the format.
+// Verify decodes the whole block and returns an error for the first violation of the
+// format.
 func (b *Block) Verify() error {
 	if (b.bucket+b.zeros)>>(64-b.width) != 0 {
 		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits have", fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
@@ -114,8 +112,7 @@ func (b *Block) Verify() error {
 
 var errContent = errors.New("fingerprints do not make a block")
 
-// Append appends a block of these fingerprints, 1 to 32000 of them and
-// strictly ascending, without postings.
+// Append appends a block of 1 to 32000 strictly ascending fingerprints, without postings.
 func Append(dst []byte, fps []uint64) ([]byte, error) {
 	if len(fps) == 0 || len(fps) > MaxLen {
 		return dst, fmt.Errorf("%w: %d of them, not 1 to %d", errContent, len(fps), MaxLen)
@@ -128,19 +125,19 @@ func Append(dst []byte, fps []uint64) ([]byte, error) {
 	return appendEliasFano(dst, fps, 0), nil
 }
 
-// LowBits are the low bits of the fingerprints of a block, each at its position:
-// what can be had of a fingerprint with one load. A caller that wants few of many
-// fingerprints looks at these first and asks Block.At for those that may be wanted.
+// LowBits holds the low bits of the fingerprints of a block, which one load per
+// fingerprint reads. A caller that needs few of many fingerprints compares these bits
+// first, and calls Block.At for the fingerprints that may match.
 type LowBits struct {
 	bytes []byte // 7 before the first field
 	width uint
 }
 
-// LowBits returns the low bits, and positions, from the one at from to the one before
-// to, among which are all of the fingerprints in first..last. There may be a few
-// others at both ends, that differ from first or last in their low bits only: who
-// compares anyway need not pay for finding the exact ends. ok is false if there are
-// too few low bits to tell fingerprints apart. Then AppendRange is the way.
+// LowBits returns the low bits and the positions from (inclusive) to to (exclusive) of a
+// range that contains all fingerprints from first to last. The range may contain a few
+// others at both ends, which differ from first or last only in their low bits. A caller
+// that compares the bits anyway need not find the exact ends. ok is false if the low bits
+// are too few to distinguish fingerprints. The caller must then use AppendRange.
 func (b *Block) LowBits(first, last uint64) (lows LowBits, from, to int, ok bool) {
 	if b.width < minTellingLows {
 		return LowBits{}, 0, 0, false
@@ -149,10 +146,10 @@ func (b *Block) LowBits(first, last uint64) (lows LowBits, from, to int, ok bool
 	return LowBits{b.data[b.lows:b.end], b.width}, r.from, r.to, true
 }
 
-// minTellingLows is the width from which on low bits are worth a look of their own.
+// minTellingLows is the width of low bits from which LowBits is useful.
 const minTellingLows = 16
 
-// Comparison compares low bits with those of a fingerprint. It is for one goroutine.
+// Comparison compares low bits with a fingerprint. It is not safe for concurrent use.
 type Comparison struct {
 	fp     uint64
 	k      int
@@ -160,21 +157,21 @@ type Comparison struct {
 	fields [8]field
 }
 
-// field is how one of eight fields, which take width bytes together, lies in these. It lies the same way in
-// every eight, and so none has to be shifted.
+// field is the position of one of eight fields, which have width bytes together. The position is the same
+// in every group of eight, so no field must be shifted.
 type field struct {
 	place       uintptr // of the word around it
 	query, mask uint64  // as they lie in that
 }
 
-// Begin begins a comparison: what differs in at most k bits from fp is near.
+// Begin begins a comparison. Fingerprints that differ from fp in at most k bits are near.
 func (c *Comparison) Begin(fp uint64, k int) {
 	if c.fp != fp || c.k != k {
 		c.fp, c.k, c.width = fp, k, 0
 	}
 }
 
-// prepare makes it ready for low bits of a width.
+// prepare prepares the comparison for low bits of a width.
 func (c *Comparison) prepare(width uint) {
 	c.width = width
 	up := (64 - width) & 63
@@ -185,8 +182,8 @@ func (c *Comparison) prepare(width uint) {
 	}
 }
 
-// AppendNear appends the positions, from the one at from to the one before to, whose low bits
-// are near.
+// AppendNear appends the positions between from (inclusive) and to (exclusive) whose low bits are
+// near.
 func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
 	i := from
 	if to-from >= manyLows {
@@ -200,15 +197,15 @@ func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
 	return dst
 }
 
-// appendNearEights is AppendNear up to the end of the last eight that are there whole, or to the end of those that
-// to is in. It returns that end.
+// appendNearEights is AppendNear for groups of eight positions. It stops after the last complete group, or
+// after the group that contains to, and returns the end.
 func (l LowBits) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
 	if c.width != l.width {
 		c.prepare(l.width)
 	}
 	k := c.k
 	end = min((to+7)/8, (len(l.bytes)-7)/int(l.width)) * 8
-	// The words are there: openEliasFano has seen to it for all positions below Len, and end for all eight.
+	// The words exist: openEliasFano checks this for positions below Len, and end for groups of eight.
 	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.bytes)), from/8*int(l.width))
 	for i := from &^ 7; i < end; i += 8 {
 		found := uint(0) // without a loop: that would take a fifth longer
@@ -252,12 +249,12 @@ func (c *Comparison) distance(eight unsafe.Pointer, i int) int {
 	return bits.OnesCount64((word ^ f.query) & f.mask)
 }
 
-// manyLows is from how many fingerprints on it is worth making ready to compare them. It is above 8, so that the
-// last eight that are whole end behind the first of them.
+// manyLows is the number of fingerprints from which prepare pays. It is above 8, so that the last complete
+// group of eight ends after the first fingerprint.
 const manyLows = 16
 
-// Fetch begins to bring the low bits of these positions into the cache of the processor, and
-// waits for nothing. The caller must use the value, which says nothing.
+// Fetch loads the low bits of these positions into the cache of the processor without waiting.
+// The caller must use the result, which has no meaning, so that the compiler keeps the load.
 func (l LowBits) Fetch(from, to int) (value uint64) {
 	const line = 64
 	for at := uint(from) * l.width >> 3; at < uint(to)*l.width>>3; at += line {
@@ -269,5 +266,5 @@ func (l LowBits) Fetch(from, to int) (value uint64) {
 // Mask has the bits set that At returns.
 func (l LowBits) Mask() uint64 { return 1<<(l.width&63) - 1 }
 
-// At returns the low bits of the fingerprint at a position, its others 0.
+// At returns the low bits of the fingerprint at a position. All other bits are 0.
 func (l LowBits) At(i int) uint64 { return packedField(l.bytes, i, l.width) }

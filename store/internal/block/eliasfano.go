@@ -9,26 +9,26 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Elias-Fano blocks (docs/format-blocks.md). A fingerprint is its low bits,
-// packed at a fixed width, and what is above them, the bucket. Buckets count from
-// that of the first fingerprint and are written in unary: for each fingerprint
-// one 1, for each step to the next bucket one 0. So a probe finds its range by
-// counting zeros in a few words, and the low bits of any position without
-// decoding the others. The low bits are the fingerprint's own, not those of a
-// difference, so that a caller may compare them bit by bit (see LowBits).
+// Elias-Fano blocks (docs/format-blocks.md). A fingerprint consists of its low bits, which
+// are packed at a fixed width, and the bits above them, the bucket. Buckets are numbered
+// from the bucket of the first fingerprint and written in unary: a 1 for each fingerprint,
+// and a 0 for each step to the next bucket. A probe finds its range by counting zeros in a
+// few words, and reads the low bits of any position without decoding others. The low bits
+// belong to the fingerprint itself, not to a difference, so that a caller can compare them
+// bit by bit (see LowBits).
 const (
 	eliasFanoHeader = 1 + 1 + 2 + 2
-	// What is behind the unary part is at least this long, so that its last word
-	// can be loaded whole.
+	// At least this many bytes follow the unary part, so that its last word can be
+	// loaded at once.
 	eliasFanoMinLows = 7
 	// MaxLen is the number of fingerprints of a block: count and zeros have
 	// two bytes each, and there are at most 2 zeros a fingerprint and 128 more.
 	MaxLen = 32000
 )
 
-// lowWidth is floor(log2(span/n)) in 1..57. That width makes the block smallest
-// (one bit more saves under one bit of zeros a fingerprint, one less costs at
-// least one), and leaves 1 to 2 zeros for each fingerprint.
+// lowWidth returns floor(log2(span/n)), within 1 to 57. This width minimizes the size of the
+// block: one bit more saves less than one bit of zeros per fingerprint, and one bit less
+// costs at least one. There are 1 to 2 zeros per fingerprint.
 func lowWidth(n int, first, last uint64) uint {
 	span := last - first
 	width := bits.Len64(span) - bits.Len64(uint64(n))
@@ -77,8 +77,8 @@ func appendEliasFano(dst []byte, fps []uint64, flags byte) []byte {
 	return dst
 }
 
-// openEliasFano checks every length once. What follows reads only words whose
-// place it has from there, so that it stays inside data whatever the bits say.
+// openEliasFano checks every length once. All other functions read only words within these
+// lengths, so they stay inside data for any bits.
 func (b *Block) openEliasFano() error {
 	data := b.data
 	if len(data) < eliasFanoHeader+8 {
@@ -104,23 +104,23 @@ func (b *Block) openEliasFano() error {
 	return nil
 }
 
-// unary returns the unary part, with at least 7 bytes behind it, and the number
-// of its words. Bits of the last word may belong to the low bits.
+// unary returns the unary part, with at least 7 bytes after it, and the number of its
+// words. Bits of the last word may belong to the low bits.
 func (b *Block) unary() (high []byte, words int) {
 	return b.data[b.high:], (b.n + int(b.zeros) + 1 + 63) / 64
 }
 
 func (b *Block) low(i int) uint64 { return packedField(b.data[b.lows:], i, b.width) }
 
-// positions are the fingerprints of a block in a range: from the one at from to
-// the one before to. The first 1 of the unary part at or behind bit is that of from.
+// positions is a range of fingerprints of a block, between from (inclusive) and to
+// (exclusive). The first 1 of the unary part at or after bit belongs to from.
 type positions struct {
 	from, to int
 	bit      uint
 	stop     uint // the 0 behind the bucket of the last
 }
 
-// eliasFanoRange finds the fingerprints in first..last.
+// eliasFanoRange finds the fingerprints from first to last, inclusive.
 func (b *Block) eliasFanoRange(first, last uint64) positions {
 	width := b.width & 63
 	lo, hi, end := first>>width, last>>width, b.bucket+b.zeros
@@ -152,9 +152,9 @@ func (b *Block) eliasFanoRange(first, last uint64) positions {
 	return r
 }
 
-// selectZero returns the position of the zero that has rank zeros before it, and
-// where to begin the search for a later one. Where there is none, the position is
-// behind all words.
+// selectZero returns the position of the zero that has rank zeros before it, and the place
+// at which the search for a later zero begins. If there is no such zero, the position is
+// after all words.
 func selectZero(high []byte, words, word int, before, rank uint64) (bit uint, at int, zeros uint64) {
 	for ; word < words; word++ {
 		inverse := ^binary.LittleEndian.Uint64(high[word*8:])
@@ -167,7 +167,7 @@ func selectZero(high []byte, words, word int, before, rank uint64) (bit uint, at
 	return uint(words)*64 + 1, word, before
 }
 
-// trim drops what is outside the range in the buckets at its ends.
+// trim removes the fingerprints outside of the range from the buckets at its ends.
 func (b *Block) trim(r *positions, first, last uint64) {
 	high := b.data[b.high:]
 	mask := uint64(1)<<(b.width&63) - 1

@@ -17,14 +17,12 @@ const (
 	idsRoaring = 0x02
 )
 
-// maxInline is the number of IDs above which a list is written as a bitmap.
-// A bitmap of scattered IDs starts at about 30 bytes and costs 2 bytes an ID;
-// an inline ID costs 1 to 5.
+// maxInline is the number of IDs above which a list is written as a bitmap. A bitmap of
+// scattered IDs has about 30 bytes and 2 bytes per ID. An inline ID has 1 to 5 bytes.
 const maxInline = 32
 
-// IDs is a set of document IDs: a posting, or the documents of a key's hash.
-// The zero value is the empty set. An IDs is not changed once it is made, so it
-// may be shared.
+// IDs is a set of document IDs: a posting, or the documents with a key hash. The zero
+// value is the empty set. An IDs is immutable, so it may be shared.
 type IDs struct {
 	inline []uint64          // ascending
 	bitmap *roaring64.Bitmap // instead of inline
@@ -36,7 +34,7 @@ func NewIDs(ids ...uint64) IDs {
 	return IDs{inline: slices.Compact(ids)}
 }
 
-// IDsOf returns the set that a bitmap holds. The bitmap must not be changed any more.
+// IDsOf returns the set of a bitmap. The caller must not change the bitmap afterwards.
 func IDsOf(bitmap *roaring64.Bitmap) IDs { return IDs{bitmap: bitmap} }
 
 // Len returns the number of IDs.
@@ -47,7 +45,7 @@ func (s IDs) Len() int {
 	return len(s.inline)
 }
 
-// Empty is Len() == 0 without counting.
+// Empty reports whether the set is empty, without counting.
 func (s IDs) Empty() bool {
 	if s.bitmap != nil {
 		return s.bitmap.IsEmpty()
@@ -92,8 +90,8 @@ func (s IDs) From(first uint64) iter.Seq[uint64] {
 	}
 }
 
-// Iterator returns a function that gives the IDs one after the other, in
-// ascending order, and false at the end.
+// Iterator returns a function that returns the IDs one by one, in ascending order, and
+// false at the end.
 func (s IDs) Iterator() func() (uint64, bool) { return s.iterator(0) }
 
 func (s IDs) iterator(first uint64) func() (uint64, bool) {
@@ -166,7 +164,7 @@ func (s IDs) Without(other IDs) IDs {
 // WithoutAll returns the set without the IDs of a bitmap.
 func (s IDs) WithoutAll(removed *roaring64.Bitmap) IDs { return s.Without(IDs{bitmap: removed}) }
 
-// shrunk gives the form in which a set of this size is written.
+// shrunk returns the set in the form in which it is written.
 func (s IDs) shrunk() IDs {
 	switch {
 	case s.bitmap != nil && s.Len() <= maxInline:
@@ -179,7 +177,7 @@ func (s IDs) shrunk() IDs {
 	return s
 }
 
-// Append appends the list as docs/format.md has it; DecodeIDs reads it.
+// Append appends the encoding of docs/format.md, which DecodeIDs decodes.
 func (s IDs) Append(dst []byte) ([]byte, error) {
 	s = s.shrunk()
 	if s.bitmap == nil {
@@ -200,7 +198,7 @@ func (s IDs) Append(dst []byte) ([]byte, error) {
 	return append(append(dst, idsRoaring), encoded...), nil
 }
 
-// DecodeIDs reads what Append wrote. The result does not refer to src.
+// DecodeIDs decodes the result of Append. The set does not refer to src.
 func DecodeIDs(src []byte) (IDs, error) {
 	if len(src) == 0 {
 		return IDs{}, fmt.Errorf("%w: empty ID list", fault.ErrCorrupt)
@@ -246,7 +244,7 @@ func decodeRoaring(src []byte) (IDs, error) {
 	return IDs{bitmap: bitmap}, nil
 }
 
-// IDsBuilder gathers IDs in any order.
+// IDsBuilder collects IDs in any order.
 type IDsBuilder struct {
 	list   []uint64
 	bitmap *roaring64.Bitmap

@@ -9,16 +9,15 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// The postings of a block, behind its fingerprints (docs/format-blocks.md): one
-// slot of equal width for each. As nearly every fingerprint has one document, a
-// slot is that document's ID less the smallest such ID of the block; the
-// highest values of a slot name the lists of the fingerprints that have several.
+// The postings of a block follow its fingerprints (docs/format-blocks.md). Each fingerprint
+// has a slot of the same width. Nearly every fingerprint has one document, so a slot holds
+// the document's ID minus the smallest such ID of the block. The highest values of a slot
+// are numbers of ID lists, for fingerprints with several documents.
 
-// maxID is the largest ID that a block can hold, so that a slot is read
-// with one load.
+// maxID is the largest ID that a block can hold. One load reads a slot.
 const maxID = 1<<(maxPacked-1) - 1
 
-// slotLayout is what the size of the postings of a block follows from.
+// slotLayout determines the size of the postings of a block.
 type slotLayout struct {
 	n         int
 	lists     int
@@ -40,7 +39,7 @@ func (s slotLayout) with(p posting) slotLayout {
 	return s
 }
 
-// slotWidth leaves the highest values of a slot to the lists.
+// slotWidth returns the width of a slot, in which the highest values remain for the lists.
 func (s *slotLayout) slotWidth() uint {
 	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
 }
@@ -59,10 +58,10 @@ func (s *slotLayout) size() int {
 
 func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// posting is a posting on its way into a block.
+// posting is a posting that will be written to a block.
 type posting struct {
 	single uint64 // the only ID, or 0
-	list   []byte // else the encoded IDs
+	list   []byte // the encoded IDs, if single is 0
 }
 
 var (
@@ -141,7 +140,7 @@ func appendPostings(dst []byte, postings []posting) []byte {
 type Postings struct {
 	n        int
 	width    uint   // of a slot
-	low      uint64 // what a slot's ID counts from
+	low      uint64 // the ID that slot value 0 stands for
 	lists    uint64
 	endWidth uint
 	slots    []byte // and 7 bytes before them
@@ -187,7 +186,7 @@ func (b *Block) Postings() (p Postings, err error) {
 	return p, nil
 }
 
-// at returns the only ID of posting i, or else the number of its list.
+// at returns the only ID of posting i, or the number of its list.
 func (p *Postings) at(i int) (single, list uint64, isList bool) {
 	slot := uint64(0)
 	if p.width > 0 {
@@ -237,8 +236,8 @@ func (p *Postings) IDs(i int) (IDs, error) {
 	return DecodeIDs(encoded)
 }
 
-// verifyPostings also sees to it that each list belongs to one fingerprint, and
-// that nothing is behind the last one.
+// verifyPostings also checks that each list belongs to one fingerprint, and that no bytes
+// follow the last list.
 func (b *Block) verifyPostings() error {
 	p, err := b.Postings()
 	if err != nil {

@@ -5,21 +5,20 @@ import (
 	"fmt"
 )
 
-// defaultBytes is the size of a block of the paper (section 3.2).
+// defaultBytes is the size of a block in the paper (section 3.2).
 const defaultBytes = 1024
 
-// maxBytes keeps the lengths inside a block within two bytes.
+// maxBytes limits the lengths inside a block to two bytes.
 const minBytes, maxBytes = 64, 1 << 15
 
-// Options say how a Writer makes blocks.
+// Options configures a Writer.
 type Options struct {
 	Bytes    int  // the largest size of a block of several fingerprints, within 64 to 32768; 1024, as in the paper, if 0
 	Postings bool // blocks of table 0
 }
 
-// Writer cuts the ascending fingerprints of a table into blocks. Each takes
-// as many fingerprints as fit, so a block is within one entry of the size it may
-// have. It is not safe for concurrent use.
+// Writer divides the ascending fingerprints of a table into blocks. Each block holds as
+// many fingerprints as fit. A Writer is not safe for concurrent use.
 type Writer struct {
 	opts     Options
 	emit     func(last uint64, block []byte) error
@@ -31,8 +30,8 @@ type Writer struct {
 	err      error
 }
 
-// NewWriter returns a writer that hands each block to emit with the key it
-// is stored under, its last fingerprint. The bytes are emit's until it returns.
+// NewWriter returns a Writer that calls emit with each block and its key, which is the last
+// fingerprint. The bytes are valid until emit returns.
 func NewWriter(opts Options, emit func(last uint64, block []byte) error) *Writer {
 	if opts.Bytes == 0 {
 		opts.Bytes = defaultBytes
@@ -41,7 +40,7 @@ func NewWriter(opts Options, emit func(last uint64, block []byte) error) *Writer
 	return &Writer{opts: opts, emit: emit}
 }
 
-// Add takes the next fingerprint of a table without postings.
+// Add adds the next fingerprint of a table without postings.
 func (w *Writer) Add(fp uint64) error {
 	if w.opts.Postings {
 		return errors.New("fingerprint without its posting")
@@ -49,8 +48,8 @@ func (w *Writer) Add(fp uint64) error {
 	return w.add(fp, posting{})
 }
 
-// AddPosting takes the next fingerprint of a table with postings, and its
-// documents: one at least.
+// AddPosting adds the next fingerprint of a table with postings, and its documents, at
+// least one.
 func (w *Writer) AddPosting(fp uint64, ids IDs) error {
 	if !w.opts.Postings {
 		return errors.New("posting in a table that has none")
@@ -62,7 +61,7 @@ func (w *Writer) AddPosting(fp uint64, ids IDs) error {
 	return w.add(fp, p)
 }
 
-// AddSingle is AddPosting for a fingerprint of one document.
+// AddSingle is AddPosting for a fingerprint with one document.
 func (w *Writer) AddSingle(fp, id uint64) error {
 	if !w.opts.Postings {
 		return errors.New("posting in a table that has none")
@@ -102,8 +101,8 @@ func (w *Writer) add(fp uint64, p posting) error {
 	return nil
 }
 
-// Flush ends the block that is being filled, if any. It must be called after the
-// last fingerprint. An error of emit comes back here and from every later call.
+// Flush emits the current block, if it has fingerprints. It must be called after the last
+// fingerprint. It returns the error of emit, as does every later call.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.fps) == 0 {
 		return w.err
@@ -119,5 +118,5 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Entries returns the number of fingerprints that were taken.
+// Entries returns the number of fingerprints that were added.
 func (w *Writer) Entries() uint64 { return w.entries }

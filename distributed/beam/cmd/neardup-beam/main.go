@@ -37,7 +37,7 @@ of Beam, and these:
 
 func main() {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-") {
-		flag.Parse() // a worker, whom a runner started; or -h
+		flag.Parse() // a worker that a runner started, or -h
 		beam.Init()
 	}
 	if err := run(os.Args[1:]); err != nil {
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// job is what the flags ask for.
+// job holds the flags.
 type job struct {
 	neardup.Options
 	format, queries, output string
@@ -76,7 +76,7 @@ func init() {
 	}
 }
 
-// errUsage: the arguments are wrong.
+// errUsage means that the arguments are wrong.
 var errUsage = errors.New("see neardup-beam -h")
 
 func run(args []string) error {
@@ -96,8 +96,8 @@ func run(args []string) error {
 	if *runners.Runner == "prism" {
 		log.SetupLogging("warn", log.LogKind)
 		if os.Getenv("GOGC") == "" {
-			// Prism has all that is shuffled in memory, in large pieces, so garbage is collected early; not all the time while
-			// there is little: these bytes count, and no page of them is ever touched.
+			// Prism holds all shuffled data in memory, in large pieces, so garbage is collected early. These bytes prevent
+			// constant collections while there is little data. Their pages are never touched.
 			ballast := make([]byte, 256<<20)
 			defer runtime.KeepAlive(ballast)
 			debug.SetGCPercent(15)
@@ -116,7 +116,7 @@ func run(args []string) error {
 	return nil
 }
 
-// pipeline builds what a job wants. The transforms panic where an option is wrong.
+// pipeline builds the pipeline of a job. The transforms panic if an option is invalid.
 func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -145,7 +145,7 @@ func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 	return p, nil
 }
 
-// report says what was shuffled, where the runner counts.
+// report prints the number of shuffled bytes, if the runner counts them.
 func report(result beam.PipelineResult) {
 	if result == nil {
 		return

@@ -1,5 +1,5 @@
-// Command neardup-redis checks documents against an index on a Redis Cluster, from JSON lines, and
-// looks after it.
+// Command neardup-redis checks documents in JSON Lines against an index on a Redis Cluster, and
+// maintains the index.
 //
 //	neardup-redis dedup -redis 10.0.0.1:6379,10.0.0.2:6379 -name pages < pages.jsonl
 //
@@ -61,10 +61,10 @@ func main() {
 	}
 }
 
-// errUsage: the arguments are wrong.
+// errUsage means that the arguments are wrong.
 var errUsage = errors.New("see the usage")
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	addresses, user string
 	options         redis.Options
@@ -147,7 +147,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 }
 
-// client is that of a cluster, unless the first address is of a server that is in none.
+// client returns a cluster client, unless the first address is a server outside of a cluster.
 func (s *settings) client(ctx context.Context) goredis.UniversalClient {
 	o := &goredis.UniversalOptions{Addrs: strings.Split(s.addresses, ","), Username: s.user, Password: os.Getenv("REDISCLI_AUTH")}
 	single := goredis.NewClient(o.Simple())
@@ -167,11 +167,11 @@ const (
 	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a line may have: a page in base64, and the longest key and scope
 )
 
-// dedup checks the documents of lines, and answers each with one, as a served index does, once it is durable. What waits for
-// an answer before it sends more gets it.
+// dedup checks the document of each line and answers with one line, as a server does, after the verdict is durable. A
+// program that waits for an answer before it sends more lines gets the answer.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // a read that does not end is left
+	defer cancel() // without waiting for a read that does not end
 	items := ordered.New(ctx, runtime.GOMAXPROCS(0), batchLines, func(p *ordered.Pipe[item]) error { return send(p, in, x.Signer()) })
 	for batch := []item(nil); ; {
 		i, ok, err := items.Next()
@@ -190,11 +190,11 @@ func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) err
 	}
 }
 
-// item is the document of a line.
+// item holds the document of a line.
 type item struct {
 	index.Document
 	key    string
-	reason string // why it is skipped
+	reason string // the reason of a skip
 }
 
 // send reads lines.
