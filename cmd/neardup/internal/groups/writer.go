@@ -31,7 +31,12 @@ type MemberLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Documents   int                     `json:"documents,omitempty"`
-	Duplicates  uint64                  `json:"duplicates,omitempty"` // how often dedup found a duplicate of it
+}
+
+// ClusterMember is a member of a cluster in JSON.
+type ClusterMember struct {
+	MemberLine
+	Duplicates uint64 `json:"duplicates,omitempty"` // how often a page was a duplicate of it
 }
 
 // PairLine is what JSON has of a pair.
@@ -43,9 +48,9 @@ type PairLine struct {
 
 // ClusterLine is what JSON has of a cluster. It is written member by member.
 type ClusterLine struct {
-	Documents int          `json:"documents"`
-	Kept      MemberLine   `json:"kept"`
-	Others    []MemberLine `json:"others"`
+	Documents int             `json:"documents"`
+	Kept      ClusterMember   `json:"kept"`
+	Others    []ClusterMember `json:"others"`
 }
 
 // Writer writes pairs and clusters, in every form, for one goroutine of several.
@@ -149,7 +154,7 @@ func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 	} else if n > 1 {
 		line = append(line, ',')
 	}
-	line, err := wire.Append(line, memberLine(m))
+	line, err := wire.Append(line, &ClusterMember{memberLine(m), m.Duplicates})
 	if err != nil {
 		return err
 	}
@@ -163,7 +168,7 @@ func (w *Writer) jsonMember(c *Cluster, n int, m *Member) error {
 
 // memberLine returns what JSON has of a member.
 func memberLine(m *Member) MemberLine {
-	l := MemberLine{ID: m.ID, Key: m.Key, Fingerprint: m.Fingerprint, Documents: m.Documents, Duplicates: m.Duplicates}
+	l := MemberLine{ID: m.ID, Key: m.Key, Fingerprint: m.Fingerprint, Documents: m.Documents}
 	if !utf8.ValidString(m.Key) {
 		l.KeyBytes = []byte(m.Key)
 	}
