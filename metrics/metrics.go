@@ -1,8 +1,8 @@
-// Package metrics gives the figures of an index to Prometheus.
+// Package metrics exports the statistics of an index to Prometheus.
 //
 //	prometheus.MustRegister(metrics.NewCollector(x))
 //
-// It is an adapter: package index has the same figures as plain numbers, in Stats and StoreStats.
+// Package index has the same figures in Stats and StoreStats.
 package metrics
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is one of those that S has.
+// figure is a metric that is computed from the statistics S.
 type figure[S any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -40,7 +40,7 @@ var figures = []figure[index.Stats]{
 	gauge("store_cached_bytes", "Memory of what else the store has cached.", func(s *index.Stats) float64 { return float64(s.StoreCachedBytes) }),
 }
 
-// storeFigures are those of the Pebble database that the index is in.
+// storeFigures are the metrics of the Pebble database of the index.
 var storeFigures = []figure[index.StoreStats]{
 	gauge("store_compaction_debt_bytes", "Bytes that compactions of the store have yet to rewrite, about.", func(s *index.StoreStats) float64 { return float64(s.CompactionDebtBytes) }),
 	counter("store_compactions_failed_total", "Compactions of the store that failed.", func(s *index.StoreStats) float64 { return float64(s.CompactionsFailed) }),
@@ -57,8 +57,7 @@ var storeFigures = []figure[index.StoreStats]{
 
 type collector struct{ index *index.Index }
 
-// NewCollector collects the figures of an index, whenever they are asked for. Of one that is closed there
-// are none.
+// NewCollector returns a collector of the statistics of an index. A closed index has no metrics.
 func NewCollector(x *index.Index) prometheus.Collector { return collector{x} }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {

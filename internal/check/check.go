@@ -1,6 +1,6 @@
-// Package check makes documents of pages, and verdicts on pages of what an index says of their documents, for
-// whatever answers as package neardup does. Each page has a document or a reason why it is
-// Skipped, and no verdict comes before those on the pages before it.
+// Package check converts pages to documents, and the verdicts of an index on documents to verdicts on pages. All
+// implementations of neardup.Checker use it. Each page has a document or the reason of a skip. Verdicts are
+// returned in the order of the pages.
 package check
 
 import (
@@ -29,8 +29,8 @@ func DefaultSigner() *page.Signer {
 	return s
 }
 
-// Analyze makes of a page what an index stores of it and compares. The reason, where it is not
-// empty, says why there is nothing to compare; it is that of a Skipped Verdict.
+// Analyze returns the document of a page. If the page cannot be compared, it returns the reason of a
+// Skipped verdict instead.
 func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
 	if err := match.Validate(&d); err != nil {
@@ -51,7 +51,7 @@ func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	return d, ""
 }
 
-// Page is Analyze of a page that may be larger than maxBody, for an index that may have no Signer.
+// Page is like Analyze, for a page that may be larger than maxBody and an index that may have no Signer.
 func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason string) {
 	switch n := len(p.Body); {
 	case n > maxBody:
@@ -62,8 +62,8 @@ func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason st
 	return Analyze(s, p)
 }
 
-// Line returns the document of a line: its fingerprint or, by analyze, the fingerprint of its page. If texts is set, a document
-// without text is skipped.
+// Line returns the document of a line. The document has the line's fingerprint or, from analyze, the signature of the
+// line's page. If texts is set, a document without text is skipped.
 func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, string)) (d index.Document, reason string) {
 	if l.Fingerprint != nil {
 		d = l.Document()
@@ -78,8 +78,8 @@ func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, str
 	return analyze(l.Page())
 }
 
-// Pages is CheckBatch by any Checker's CheckDocuments: it analyzes pages on all cores, and says of those
-// that cannot be compared, larger ones than maxBody too, why they are Skipped.
+// Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages that
+// cannot be compared, or that are larger than maxBody, are Skipped with a reason.
 func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, check func(context.Context, []index.Document) ([]wire.Verdict, error)) ([]wire.Verdict, error) {
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	var analysis errgroup.Group
@@ -102,7 +102,7 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 			compared = append(compared, docs[i])
 		}
 	}
-	found, err := check(ctx, compared) // also where there are none: the index may be closed
+	found, err := check(ctx, compared) // also without documents, since the index may be closed
 	verdicts := make([]wire.Verdict, 0, len(pages))
 	for _, reason := range reasons {
 		switch {

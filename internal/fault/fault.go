@@ -1,6 +1,6 @@
-// Package fault has the errors of an index that a caller tells apart with errors.Is. They are values
-// of a package of their own so that what does not link the store, such as a client at the other end of a
-// connection, returns the same ones. The packages that callers know give them names: index, client.
+// Package fault defines the sentinel errors of an index. They have their own package so that packages
+// that do not link the store, such as the client, return the same errors. The public packages index and
+// client export them.
 package fault
 
 import (
@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// What each means is said at its name in package index.
+// Package index documents each error.
 var (
 	ErrClosed   = errors.New("index is closed")
 	ErrMismatch = errors.New("index was made with other options")
@@ -21,8 +21,8 @@ var (
 	ErrFailed   = errors.New("index takes no more writes after a failed one")
 )
 
-// Denied reports whether an error is that the system refuses something to the process, such as one file more. That says nothing
-// of what is in the file, so it is no damage.
+// Denied reports whether an error means that the system denied the process a resource, such as another open file. Such an
+// error does not indicate a damaged file.
 func Denied(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -1,4 +1,4 @@
-// Package hugepages asks the system to map memory in large pages. That is for what is
-// read all over: with small pages, most of the time of a read goes into finding them.
-// It is a hint; without it everything works the same.
+// Package hugepages asks the operating system to map memory in large pages. With small
+// pages, random reads of large memory spend most of their time on address translation. The
+// request is only a hint.
 package hugepages

@@ -9,8 +9,8 @@ import (
 // pageBytes is what a processor maps at once if it is asked to.
 const pageBytes = 2 << 20
 
-// Prefer asks for large pages beneath a slice that nothing was written to yet. The
-// elements must have no pointers.
+// Prefer requests large pages for a slice that was not written yet. The elements must not
+// contain pointers.
 func Prefer[T any](s []T) {
 	bytes := uintptr(len(s)) * unsafe.Sizeof(*new(T))
 	if bytes < 2*pageBytes {

@@ -8,7 +8,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// ErrRatio: a MaxLengthRatio is no number, or one that no two lengths are within.
+// ErrRatio means that a MaxLengthRatio is not a number or is between 0 and 1.
 var ErrRatio = errors.New("ratio of lengths that makes no sense")
 
 // Rule says which pairs of documents of one scope match:
@@ -48,8 +48,8 @@ func Default(k int) Rule {
 	return Rule{k, MaxShingleDistance, ShortAllowance, MaxLengthRatio}
 }
 
-// TextAnalyzer is the fingerprint.Analyzer of a recorded name: the name is its own or, as that of a
-// page.Signer, has it behind what text is taken. nil: the fingerprints are not those of texts.
+// TextAnalyzer returns the fingerprint.Analyzer with a recorded name. The name is the name of an Analyzer
+// or of a page.Signer, which ends in the name of its Analyzer. TextAnalyzer returns nil for other names.
 func TextAnalyzer(name string) *fingerprint.Analyzer {
 	_, behind, _ := strings.Cut(name, " ")
 	for _, n := range []string{name, behind} {
@@ -75,7 +75,7 @@ func (r Rule) With(maxShingleDistance, shortAllowance int, maxLengthRatio float6
 	return r
 }
 
-// Check refuses a ratio that no two lengths are within. Error: ErrRatio.
+// Check returns ErrRatio if no two lengths can be within MaxLengthRatio.
 func (r Rule) Check() error {
 	if r.MaxLengthRatio < 0 || r.MaxLengthRatio >= 1 {
 		return nil

@@ -1,4 +1,4 @@
-// Package mediatype tells what a Content-Type says, whatever its form, and whether content is text.
+// Package mediatype parses Content-Type headers leniently and detects whether content is text.
 package mediatype
 
 import (
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// SniffBytes is how much of a document is looked at to tell what it is.
+// SniffBytes is the number of bytes of a document that detection reads.
 const SniffBytes = 4 << 10
 
 // IsText reports whether the first 4 KiB of body are UTF-8 without control
@@ -23,8 +23,8 @@ func IsText(body []byte) bool {
 	return len(body) > 0
 }
 
-// Of is the media type of a Content-Type, lower-case and without its
-// parameters; "unknown" where it is not of the form of one.
+// Of returns the media type of a Content-Type in lower case, without parameters. It
+// returns "unknown" if the header is malformed.
 func Of(contentType string) string {
 	media, _, _ := strings.Cut(contentType, ";")
 	media, _, _ = strings.Cut(media, ",")

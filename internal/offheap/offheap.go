@@ -1,15 +1,16 @@
-// Package offheap gives memory that the garbage collector does not see. What a collector keeps
-// it lets grow to twice its size before it looks again, so what is large and long-lived is half
-// as large outside. The memory is zero, takes none of the machine's until it is written to,
-// and is asked for in large pages.
+// Package offheap allocates memory outside of the Go heap. The garbage collector lets the heap
+// grow to twice the size of its live objects, so large, long-lived data needs half as much memory
+// outside of the heap. The memory is zero, uses large pages, and occupies no physical memory until
+// it is written.
 package offheap
 
 import "unsafe"
 
 const leastBytes = 64 << 10
 
-// Make returns a slice of n elements, which must have no pointers, and what gives it back: after
-// that nothing may touch it. Where the system has no such memory, and where it is little, it is Go's.
+// Make returns a slice of n elements, and a function that frees it. The elements must not contain
+// pointers. The caller must not use the slice after it is freed. If the slice is small, or the system
+// does not support such memory, the slice is on the Go heap.
 func Make[T any](n int) (s []T, free func()) {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
 	if bytes < leastBytes {

@@ -1,8 +1,8 @@
-// Package ordered runs tasks on several goroutines and hands their results over in the
-// order in which the tasks were begun, to one goroutine, however long each takes.
+// Package ordered runs tasks on several goroutines and returns their results to one
+// goroutine, in the order in which the tasks were started.
 //
-// What is made ahead of the one who takes it is bounded. Whoever stops early, and every
-// error, ends all goroutines before the call returns.
+// The number of results that wait for the receiver is bounded. If the receiver stops early
+// or an error occurs, all goroutines end before the call returns.
 package ordered
 
 import (
@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// errStopped is why a pipe's context ends when nobody takes its values any more.
+// errStopped is the cause with which a pipe's context ends when the receiver stops.
 var errStopped = errors.New("ordered: stopped")
 
-// Pipe takes values and tasks in, and gives the values, and what the tasks return, out.
+// Pipe accepts values and tasks, and returns the values and the results of the tasks.
 type Pipe[T any] struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -25,16 +25,16 @@ type Pipe[T any] struct {
 	err     error // of produce, once queue is closed
 }
 
-// value is good once done is closed; nil: at once.
+// value is valid after done is closed, or at once if done is nil.
 type value[T any] struct {
 	value T
 	err   error
 	done  chan struct{}
 }
 
-// New calls produce in a goroutine. Tasks run on as many goroutines as there are
-// workers, and at most ahead values and tasks wait to be taken. Stop must follow, or the
-// parent's end where produce may hang.
+// New calls produce in a goroutine. Tasks run on one goroutine per worker, and at most
+// ahead values and tasks wait for the receiver. The caller must call Stop. If produce may
+// hang, the caller must end the parent context.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
 	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), ahead)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)
@@ -53,10 +53,10 @@ func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T
 	return p
 }
 
-// Context ends when nothing more is wanted.
+// Context returns the context of the pipe, which ends when the receiver stops.
 func (p *Pipe[T]) Context() context.Context { return p.ctx }
 
-// Send puts a value in. It waits until there is room. Several goroutines may call it.
+// Send adds a value. It waits until there is room. It is safe for concurrent use.
 func (p *Pipe[T]) Send(v T) error { return p.put(&value[T]{value: v}) }
 
 func (p *Pipe[T]) put(v *value[T]) error {
@@ -68,9 +68,9 @@ func (p *Pipe[T]) put(v *value[T]) error {
 	}
 }
 
-// Go runs a task in a goroutine, with the number of a worker, from 0, that no other task
-// has meanwhile. What it returns comes out behind all that was put in before. Go waits
-// until there is room.
+// Go runs a task in a goroutine, with the number of a worker, from 0, that no other
+// running task has. The result of the task follows all values and tasks that were added
+// before. Go waits until there is room.
 func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	v := &value[T]{done: make(chan struct{})}
 	if err := p.put(v); err != nil {
@@ -89,8 +89,8 @@ func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	}
 }
 
-// Next returns the next value; ok is false when there is none left. An error is that of
-// the value's task, of produce, or of the context.
+// Next returns the next value, or false if there are no more values. The error is the
+// error of the value's task, of produce, or of the context.
 func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	if p.ctx.Err() != nil {
 		return v, false, context.Cause(p.ctx)
@@ -113,7 +113,7 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	return next.value, next.err == nil, next.err
 }
 
-// Ready reports whether there is a value that was put in, or begun, and not taken.
+// Ready reports whether a value or task was added and not received.
 func (p *Pipe[T]) Ready() bool { return len(p.queue) > 0 }
 
 // Stop ends the context, with a cause, and waits for all goroutines.
@@ -122,8 +122,8 @@ func (p *Pipe[T]) Stop(cause error) {
 	p.running.Wait()
 }
 
-// All yields what a pipe gives, whose workers, room and input are those of New. It stops
-// at the first error, which it yields.
+// All yields the values of a pipe. Its parameters are the parameters of New. It stops at the
+// first error, which it yields.
 func All[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p := New(parent, workers, ahead, produce)

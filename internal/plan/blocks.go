@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// splitFor is the number of fingerprints that blocks are cut for. It never changes, as the costs, since the
-// names of designs stand for plans.
+// splitFor is the number of fingerprints for which the lengths of blocks are chosen. Like the costs, it never
+// changes, since the names of designs identify plans.
 const splitFor = 1_000_000_000
 
 // blockTables are the tables of the design blocks-m: each leads with a block of its own,
@@ -15,10 +15,10 @@ const splitFor = 1_000_000_000
 // flips cannot exceed all radii at once (Norouzi, Punjani and Fleet, "Fast Search in
 // Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
 //
-// The blocks are as long as makes a query cheapest among a billion fingerprints; one with
-// a larger radius gets longer. That is near the best for other numbers as well: from 10
-// thousand to 10 billion, with the best m for each, a query takes at most 1.9 times as long
-// (TestSplitsAreNearTheBest).
+// The lengths of the blocks minimize the cost of a query among a billion fingerprints. A
+// block with a larger radius is longer. The lengths are nearly optimal for other numbers
+// too: from 10 thousand to 10 billion fingerprints, with the best m for each, a query takes
+// at most 1.9 times the minimum (TestSplitsAreNearTheBest).
 func blockTables(k, m int) []Table {
 	radii := blockRadii(k, m)
 	var tables []Table

@@ -6,7 +6,7 @@ import "fmt"
 // all fingerprints.
 const maxChosenTables = 32
 
-// Choice is a plan that was chosen.
+// Choice is the result of Choose.
 type Choice struct {
 	Design   string // its name, see Named
 	Plan     *Plan
@@ -27,7 +27,7 @@ func Choose(k int, n int64) (Choice, error) {
 		if err != nil {
 			return Choice{}, err
 		}
-		// New takes its time for many tables: only the plan that is chosen needs it.
+		// New is slow for many tables, so it is called only for the chosen plan.
 		p := &Plan{MaxDistance: k, Tables: tables}
 		c := Choice{name, p, p.Estimate(n)}
 		if len(tables) <= maxChosenTables && (best.Plan == nil || c.score() < best.score()) {

@@ -6,16 +6,16 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// Times, in nanoseconds, from which that of a query is estimated: of the order of a common server with a
-// solid-state disk. They are for comparing plans with each other. Those of look-ups, probes and candidates never
-// change: blocks are cut by them (blocks.go).
+// Times in nanoseconds, from which the time of a query is estimated. They are typical of a server with a
+// solid-state disk, and serve to compare plans. The times of lookups, probes and candidates never change,
+// since they determine the lengths of blocks (blocks.go).
 const (
-	costQuery     = 500.0 // of a query that probes nothing
-	costLookup    = 25.0  // of a word of a filter; a query asks for many at once, so waiting overlaps
-	costProbe     = 300.0 // of a packed table whose block is in memory
-	costCandidate = 1.6   // that such a probe returns
-	costDiskRead  = 1e5   // that a probe takes more when its block is not in memory
-	costDiskByte  = 1     // of its candidates, then
+	costQuery     = 500.0 // a query without probes
+	costLookup    = 25.0  // a word of a filter; the cache misses of a query overlap
+	costProbe     = 300.0 // a probe of a packed table whose block is in memory
+	costCandidate = 1.6   // a candidate of such a probe
+	costDiskRead  = 1e5   // the additional time of a probe whose block is not in memory
+	costDiskByte  = 1     // a byte of candidates of such a probe
 )
 
 // Estimate is the estimated cost of a plan for n different, uniformly distributed
@@ -39,7 +39,7 @@ type Estimate struct {
 	Disk float64 // only the filters and directories in memory
 }
 
-// TableEstimate is what one table adds to an Estimate.
+// TableEstimate is the contribution of one table to an Estimate.
 type TableEstimate struct {
 	FilterLookups       int
 	Passing, Candidates float64
@@ -47,8 +47,8 @@ type TableEstimate struct {
 	FilterBytes         float64
 }
 
-// DiskBytes returns what the compacted tables take on disk with all that belongs
-// to them.
+// DiskBytes returns the size of the compacted tables on disk, with their filters and
+// directories.
 func (e *Estimate) DiskBytes() float64 { return e.TableBytes + e.PostingBytes + e.FilterBytes }
 
 // MemoryBytes returns the memory that every query uses, without blocks.
@@ -57,12 +57,12 @@ func (e *Estimate) MemoryBytes() float64 { return e.FilterBytes + e.DirectoryByt
 const (
 	// blockBytes is the size of a packed block.
 	blockBytes = 1024
-	// directoryBytes is what the directory has in memory for a block.
+	// directoryBytes is the memory of the directory per block.
 	directoryBytes = 18
-	// packedOverhead is what a packed table takes over its entropy, 64 - log2 n + 1.44
-	// bits an entry.
+	// packedOverhead is the size of a packed table beyond its entropy, which is 64 - log2 n + 1.44
+	// bits per entry.
 	packedOverhead = 1.053
-	// postingOverhead is what a posting takes over the bits of an ID, in bytes.
+	// postingOverhead is the size of a posting beyond the bits of an ID, in bytes.
 	postingOverhead = 0.23
 
 	unlimited = math.MaxInt64
@@ -116,8 +116,8 @@ func (t Table) estimate(n, budget int64) TableEstimate {
 	return e
 }
 
-// filterWords returns the number of words of the table's filter that a query looks at:
-// one for all probes that differ in the low bits of the prefix only.
+// filterWords returns the number of words of the table's filter that a query reads: one for
+// all probes that differ only in the low bits of the prefix.
 func (t Table) filterWords() int {
 	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
 }

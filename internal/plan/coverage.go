@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// A plan misses a pair of fingerprints when the bits in which they differ leave more than
+// A plan misses a pair of fingerprints if the bits in which they differ have more than
 // Radius flips in the prefix of every table. uncovered searches for such a set of at most
-// MaxDistance bits, and returns one if there is any; so a plan without one finds every
-// match. Tables with little order in them can make the search take for ever: it gives up on
-// those, and decided is false.
+// MaxDistance bits, and returns one if it exists. A plan without such a set finds every
+// match. For irregular tables, the search can take very long. It then gives up, and decided
+// is false.
 //
-// Each table makes a demand: so many flips among the bits of its prefix. The search takes
-// two demands that share bits, and flips one of the shared bits or none of them; all that
-// counts is which demands a bit is in, so one bit stands for those that are in the same. It
-// ends where demands are disjoint, which the cheapest bits of each meet, or where those
-// that are ask for more flips than are left.
+// Each table makes a demand: a number of flips among the bits of its prefix. The search
+// takes two demands that share bits, and flips one of the shared bits or none of them. Bits
+// that belong to the same demands are equivalent, so the search tries only one of them. It
+// ends if the demands are disjoint, in which case the lowest bits of each demand meet it,
+// or if disjoint demands need more flips than remain.
 func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	demands := make([]demand, len(p.Tables))
 	for i, t := range p.Tables {
@@ -27,11 +27,11 @@ func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	return flips, found, found || c.workLeft >= 0
 }
 
-// coverage is a search for what a plan misses.
+// coverage is a search for a pair that a plan misses.
 type coverage struct{ workLeft int }
 
-// maxCoverageWork bounds the pairs of demands that are looked at, to about a second. The
-// largest plan of any design, 20 at k = 16, takes a thirtieth of it.
+// maxCoverageWork limits the number of pairs of demands that are examined, to about a
+// second. The largest plan of any design, 20 at k = 16, needs a thirtieth of it.
 const maxCoverageWork = 1 << 28
 
 // demand asks for at least n flips among the bits of a mask.
@@ -40,7 +40,7 @@ type demand struct {
 	n    int
 }
 
-// meet looks for a set of at most budget bits that meets every demand.
+// meet searches for a set of at most budget bits that meets every demand.
 func (c *coverage) meet(demands []demand, budget int) (flips uint64, found bool) {
 	if c.workLeft -= len(demands) * len(demands); c.workLeft < 0 {
 		return 0, false
@@ -64,8 +64,8 @@ func (c *coverage) meet(demands []demand, budget int) (flips uint64, found bool)
 	return c.meet(without(demands, block, 0), budget)
 }
 
-// reduce drops the demands that are met or that follow from another one. It
-// reports false where one asks for more bits than it has.
+// reduce removes demands that are met or that follow from another one. It returns false
+// if a demand needs more bits than it has.
 func reduce(demands []demand) ([]demand, bool) {
 	sorted := slices.Clone(demands)
 	slices.SortFunc(sorted, func(a, b demand) int {
@@ -84,8 +84,8 @@ func reduce(demands []demand) ([]demand, bool) {
 	return kept, true
 }
 
-// packing is a lower bound on the flips that meet all demands: what a choice of
-// disjoint ones asks for together, small ones first.
+// packing returns a lower bound of the number of flips that meet all demands: the sum of
+// disjoint demands, which it chooses in ascending order of size.
 func packing(demands []demand) int {
 	taken, sum := uint64(0), 0
 	for _, d := range demands {
@@ -110,7 +110,7 @@ func overlapping(demands []demand) (a, b demand, found bool) {
 	return a, b, most > 0
 }
 
-// without takes bits out of every demand, met by that many flips each.
+// without removes bits from every demand. Each removed bit counts as the given number of flips.
 func without(demands []demand, mask uint64, flips int) []demand {
 	rest := slices.Clone(demands)
 	for i, d := range rest {

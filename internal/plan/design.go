@@ -20,11 +20,11 @@ func Designs(k int) []string {
 
 func blocksName(m int) string { return "blocks-" + strconv.Itoa(m) }
 
-// Named returns the plan of a design for a distance; index.ParsePlan says which there are. In
-// 20 and 10 a table leads with three of k+3 blocks or two of k+2, in 16 with one of k+1
-// blocks and one of the k+1 that the other bits are cut into.
+// Named returns the plan of a design for a distance. index.ParsePlan lists the designs. In
+// the designs 20 and 10, a table leads with three of k+3 blocks or two of k+2. In the design
+// 16, a table leads with one of k+1 blocks, and with one of k+1 blocks of the other bits.
 //
-// Error: ErrUnusable where there is no such design.
+// Error: ErrUnusable if the design does not exist.
 func Named(name string, k int) (*Plan, error) {
 	if err := checkDistance(k); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func tablesOf(design string, k int) ([]Table, error) {
 		ErrUnusable, design, k, blocksName(k+1))
 }
 
-// chooseBlocks cuts m blocks and makes a table of every choice of c of them.
+// chooseBlocks divides the bits into m blocks, and makes a table of every choice of c blocks.
 func chooseBlocks(m, c int) []Table {
 	blocks := split([]Bits{{0, 63}}, m)
 	var tables []Table
@@ -78,7 +78,8 @@ func chooseBlocks(m, c int) []Table {
 	return tables
 }
 
-// twoLevels cuts k+1 blocks and cuts the rest behind each again into k+1.
+// twoLevels divides the bits into k+1 blocks. For each block, it divides the other bits into k+1
+// blocks again.
 func twoLevels(k int) []Table {
 	var tables []Table
 	for _, first := range split([]Bits{{0, 63}}, k+1) {

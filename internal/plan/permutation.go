@@ -21,7 +21,7 @@ func (b Bits) mask() uint64 {
 	return ^uint64(0) >> (64 - b.len()) << (63 - b.Last)
 }
 
-// size returns how many bits the ranges have together.
+// size returns the total number of bits of the ranges.
 func size(ranges []Bits) int {
 	n := 0
 	for _, b := range ranges {
@@ -62,7 +62,7 @@ func bringForward(front ...Bits) Permutation {
 	return p
 }
 
-// append adds a range, as part of the last one if it goes on from there.
+// append adds a range. It extends the last range if the new one follows it directly.
 func (p Permutation) append(b Bits) Permutation {
 	if n := len(p); n > 0 && p[n-1].Last+1 == b.First {
 		p[n-1].Last = b.Last
@@ -101,7 +101,7 @@ func (p Permutation) apply(fp uint64) uint64 {
 	return out
 }
 
-// invert gives back what was permuted.
+// invert returns the fingerprint whose permutation is given.
 func (p Permutation) invert(permuted uint64) uint64 {
 	out := uint64(0)
 	for _, b := range p {

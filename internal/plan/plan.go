@@ -18,8 +18,8 @@
 // of 32 bits and radius 1, two tables suffice for k = 3, since one of the blocks has at most one of
 // three different bits. Fewer tables take less space, more probes take more time.
 //
-// The guarantee: New, and so every function that returns a Plan, proves that the tables
-// miss no pair within k bits, or refuses them.
+// New, and therefore every function that returns a Plan, proves that the tables find every
+// pair within k bits, or returns an error.
 package plan
 
 import (
@@ -32,19 +32,19 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// ErrUnusable: a plan is malformed, would miss matches, or is beyond what an index can
-// have or was allowed.
+// ErrUnusable means that a plan is malformed, would miss matches, or exceeds a limit of the
+// index.
 var ErrUnusable = errors.New("unusable plan")
 
-// MaxDistance is the largest k of a plan. Beyond it a prefix is too short to leave few
-// candidates, and tables save no work.
+// MaxDistance is the largest k of a plan. For a larger k, prefixes are so short that tables
+// save no work.
 const MaxDistance = 16
 
-// maxTableProbes bounds the probes of one table in a query, to some seconds.
+// maxTableProbes limits the probes of one table per query, to some seconds.
 const maxTableProbes = 1 << 20
 
-// Plan is tables that together find every fingerprint within MaxDistance bits of any
-// other. It is made by New and not changed afterwards.
+// Plan is a set of tables that together find every fingerprint within MaxDistance bits of
+// any other. New makes it. It is immutable.
 type Plan struct {
 	MaxDistance int
 	Tables      []Table
@@ -52,9 +52,9 @@ type Plan struct {
 	masks []uint64 // of each table, the bits of a fingerprint that are in its prefix
 }
 
-// Table is one sorted copy of all fingerprints under a permutation of their bits. A probe
-// returns those whose first Prefix permuted bits are given ones; a query probes all
-// prefixes that differ from its own in up to Radius bits.
+// Table is a sorted copy of all fingerprints under a permutation of their bits. A probe
+// returns the fingerprints with a given prefix, which has Prefix bits. A query probes all
+// prefixes that differ from its own prefix in up to Radius bits.
 type Table struct {
 	Permutation Permutation
 	Prefix      int // 1..64
@@ -120,7 +120,7 @@ func (p *Plan) FoundBefore(table int, flips uint64) bool {
 	return false
 }
 
-// check reports what is wrong with a table of a plan for k.
+// check returns an error if a table is invalid in a plan for k.
 func (t Table) check(k int) error {
 	if t.Prefix < 1 || t.Prefix > 64 || t.Radius < 0 || t.Radius > min(t.Prefix, k) {
 		return fmt.Errorf("prefix %d and radius %d, want a prefix of 1 to 64 bits and a radius of 0 to k", t.Prefix, t.Radius)

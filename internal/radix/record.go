@@ -5,8 +5,7 @@ package radix
 
 import "unsafe"
 
-// Record is one to four 64-bit words. Records are ordered by the first; the
-// others are carried along.
+// Record is one to four 64-bit words. The first word determines the order.
 type Record interface {
 	~[1]uint64 | ~[2]uint64 | ~[3]uint64 | ~[4]uint64
 }
@@ -28,16 +27,16 @@ func Words[W ~uint64](words []W) [][1]uint64 {
 	return unsafe.Slice((*[1]uint64)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// Spread tells in which bits of the first word records differ.
+// Spread holds the bits of the first word in which records differ.
 type Spread struct{ or, and uint64 }
 
-// NoSpread is that of no records.
+// NoSpread is the Spread of no records.
 var NoSpread = Spread{or: 0, and: ^uint64(0)}
 
-// Join returns the spread of two lots of records together.
+// Join returns the Spread of the union of two sets of records.
 func (s Spread) Join(t Spread) Spread { return Spread{s.or | t.or, s.and & t.and} }
 
-// Differing has a bit set where not all records have the same; 0 for no records.
+// Differing returns the bits in which records differ. It is 0 if there are no records.
 func (s Spread) Differing() uint64 { return s.or &^ s.and }
 
 // SpreadOf returns the spread of records.

@@ -3,7 +3,7 @@ package radix
 import "math/bits"
 
 const (
-	// insertionLen: up to here insertion sort wins.
+	// insertionLen is the largest number of records for which insertion sort is fastest.
 	insertionLen = 24
 
 	// cacheBytes: records that take more are first distributed, so that the
@@ -13,8 +13,8 @@ const (
 	maxDigitBits = 11
 )
 
-// Sort sorts a by the first words, stably. The result is in a or in b, which is as
-// long; the other holds nothing of use.
+// Sort sorts a by the first words, stably. b must have the same length. Sort returns the
+// one of them that holds the result. The content of the other one is undefined.
 func Sort[R Record](a, b []R) []R {
 	if int64(len(a))*Bytes[R]() <= cacheBytes {
 		sortDigits(a, b)

@@ -28,7 +28,7 @@ type Frozen struct {
 	FilterBytes int64          // of the options of the index
 }
 
-// Packed is the result, ready to replace what it was made of.
+// Packed is the result of packing, which replaces the frozen entries.
 type Packed struct {
 	Rewrite *store.Rewrite
 	Entries uint64                                   // fingerprints

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// tally tells whether two sets of pairs are the same, whatever the order in which they
-// are gone through, and in which parts they differ: of each 256th of all pairs, by their
-// hash, it has their number and two sums of 64-bit hashes, under seeds that no one knows
-// beforehand.
+// tally is a summary of a set of pairs that does not depend on their order. Two sets with
+// equal tallies are equal, except for accidental collisions. The hash of a pair selects one
+// of 256 parts. For each part, the tally has the number of pairs and two sums of 64-bit
+// hashes with random seeds.
 type tally struct {
 	seeds [2]uint64
 	parts [256]struct{ n, first, second uint64 }
@@ -36,15 +36,15 @@ func hashPair(seed, a, b uint64) uint64 {
 	return x ^ x>>32
 }
 
-// pairs gives all pairs of a set, in any order.
+// pairs yields all pairs of a set, in any order.
 type pairs func(add func(a, b uint64))
 
 type pair = [2]uint64
 
 const pairBytes = 16
 
-// compare calls differs with every pair that only one of two sets has, of which these are
-// the tallies. Where those differ, the sets are read again.
+// compare calls differs with every pair that only one of two sets has. It compares the tallies of
+// the sets first, and reads the parts that differ again.
 func (v *verifier) compare(left, right *tally, leftPairs, rightPairs pairs, differs func(inLeft bool, a, b uint64)) {
 	memory := v.options.MemoryBytes
 	if memory <= 0 {
@@ -59,8 +59,8 @@ func (v *verifier) compare(left, right *tally, leftPairs, rightPairs pairs, diff
 	}
 }
 
-// differingParts returns the parts in which two tallies differ, those together whose pairs
-// fit in so many bytes, or one by itself.
+// differingParts returns the parts in which two tallies differ, in groups whose pairs fit in the
+// given number of bytes. A larger part is a group of its own.
 func differingParts(left, right *tally, memory int64) (together [][]uint8) {
 	room := int64(0)
 	for part := range left.parts {
