@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// This file implements the keys and buckets that docs/distributed.md specifies.
+// This file implements the keys and buckets that docs/format-redis.md specifies.
 
 const (
 	format      = 3

@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// This file implements the log of a group that docs/distributed.md specifies.
+// This file implements the log of a group that docs/format-redis.md specifies.
 
 // The first byte of an entry is its type. The first byte of a record holds its flags.
 const (

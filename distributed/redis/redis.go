@@ -10,7 +10,7 @@
 //
 // Guarantees: if any number of processes check near-duplicates at the same time, exactly one of them
 // is New. An answer survives the failure of a master. An index opens only with the k, plan, format
-// and analyzer with which it was created. docs/distributed.md specifies the stored bytes and the
+// and analyzer with which it was created. docs/format-redis.md specifies the stored bytes and the
 // protocol, proves the guarantees, and lists the required configuration of Redis.
 package redis
 
