@@ -196,6 +196,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 func (i *input) reference(of *index.Match, dir string) *referenceLine {
 	return &referenceLine{
 		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, ID: of.ID, Index: dir,
+		sameText: of.Digest != 0 && of.Digest == i.document.Digest,
 	}
 }
 

@@ -57,6 +57,8 @@ type referenceLine struct {
 	Distance int    `json:"distance"`
 	ID       uint64 `json:"id,omitempty"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
+
+	sameText bool // the documents have equal words
 }
 
 // skipped is the verdict on a document that could not be compared.
@@ -225,11 +227,11 @@ func (r *documentReader) tally(i *input) {
 	switch {
 	case i.compared:
 		c.documents++
-		of := ""
-		if i.of != nil {
-			of = i.of.name()
+		s.Compare(i.verdict)
+		if i.verdict == neardup.Duplicate.String() {
+			host := corpus.Host(i.key)
+			s.Duplicate(i.of.name(), !i.of.sameText && host != "" && host == corpus.Host(i.of.Key))
 		}
-		s.Compare(i.verdict, of)
 		if i.key != "" && i.lost != nothing {
 			s.Replace(i.key, i.lost == unrelated)
 		} else if i.key != "" {
@@ -242,7 +244,7 @@ func (r *documentReader) tally(i *input) {
 		}
 		fallthrough
 	default:
-		s.Skip(i.reason)
+		s.Skip(i.reason, i.line != nil || skip != nil && skip.Document)
 	}
 }
 

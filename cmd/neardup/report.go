@@ -122,6 +122,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	if crowded := d.index.Stats().Crowded; crowded != "" {
 		page.Notes = append(page.Notes, "Warning: "+crowded+".")
 	}
+	page.Notes = s.Warnings()
 	if r.call.broken != nil {
 		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
 	}

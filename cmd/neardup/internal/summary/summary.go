@@ -20,6 +20,9 @@ type Summary struct {
 	Skips    map[string]int64 // by reason
 	Groups   HeavyHitters     // duplicates by the document that they match
 
+	skippedDocuments int64        // skipped records that are documents
+	siblings         HeavyHitters // of Groups, duplicates on the same host with another text
+
 	file      string // of the current record
 	documents int64  // of file
 	files     int    // that records came from
@@ -34,7 +37,7 @@ type Summary struct {
 
 // New returns a Summary of no records.
 func New() *Summary {
-	return &Summary{Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}}
+	return &Summary{Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}, siblings: HeavyHitters{N: make(map[string]int64)}}
 }
 
 var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
@@ -70,23 +73,31 @@ func (s *Summary) endFile() {
 	}
 }
 
-// Compare counts a document, with its verdict if there are verdicts. of names the document that a
-// duplicate matches.
-func (s *Summary) Compare(verdict, of string) {
+// Compare counts a document, with its verdict if there are verdicts.
+func (s *Summary) Compare(verdict string) {
 	s.Records++
 	s.Compared++
 	s.documents++
 	if s.Verdicts != nil {
 		s.Verdicts[verdict]++
 	}
-	if verdict == duplicate {
-		s.Groups.add(of)
+}
+
+// Duplicate counts a duplicate of the document called of. sibling reports whether it has another text and
+// is on the same host.
+func (s *Summary) Duplicate(of string, sibling bool) {
+	s.Groups.add(of)
+	if sibling {
+		s.siblings.add(of)
 	}
 }
 
 // Skip counts a record that was not compared.
-func (s *Summary) Skip(reason string) {
+func (s *Summary) Skip(reason string, document bool) {
 	s.Records++
+	if document {
+		s.skippedDocuments++
+	}
 	if s.Skips[reason] == 0 && len(s.Skips) >= maxReasons {
 		reason = "other reasons"
 	}
@@ -112,15 +123,16 @@ func (s *Summary) Replace(key string, unrelated bool) {
 // Duplicates returns the number of duplicates.
 func (s *Summary) Duplicates() int64 { return s.Verdicts[duplicate] }
 
-// VerdictCounts returns the records by verdict, in the order of the summary.
+// VerdictCounts returns the documents by verdict, in the order of the summary. It leaves out the other records,
+// such as the requests of a web archive.
 func (s *Summary) VerdictCounts() (counts []view.Count) {
 	for _, v := range verdicts {
 		if n := s.Verdicts[v]; n > 0 {
 			counts = append(counts, view.Count{Name: v, N: n})
 		}
 	}
-	if n := s.Skipped(); n > 0 {
-		counts = append(counts, view.Count{Name: skipped, N: n})
+	if s.skippedDocuments > 0 {
+		counts = append(counts, view.Count{Name: skipped, N: s.skippedDocuments})
 	}
 	return counts
 }
@@ -164,6 +176,20 @@ func (s *Summary) Lines(files int64) (lines []string) {
 	if n := s.Duplicates(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
 		lines = append(lines, s.Groups.largest()...)
+	}
+	return append(lines, s.Warnings()...)
+}
+
+// manySiblings is the number of siblings of one document that Warnings reports.
+const manySiblings = 50
+
+// Warnings returns a line if very many pages of a host with different texts are duplicates of one of its pages.
+func (s *Summary) Warnings() (lines []string) {
+	for _, most := range Counts(s.siblings.N, 1) {
+		if most.N >= manySiblings {
+			lines = append(lines, fmt.Sprintf("%d pages are duplicates of %s on the same host, with other words: if they are different pages of one template, "+
+				"a smaller --max-shingle-distance and --short-allowance keeps them apart; \"neardup compare\" shows the words", most.N, shortened(most.Name)))
+		}
 	}
 	return lines
 }

@@ -21,7 +21,7 @@ type Report struct {
 	Took     time.Duration
 
 	Records, Compared, Duplicates int64
-	Verdicts                      []Count
+	Verdicts                      []Count // of documents
 	Skips                         []Count
 	Groups                        []Count // duplicates of a document
 	GroupsLow                     bool    // there may be more in each
@@ -37,6 +37,7 @@ type reportPage struct {
 	*Report
 	Title, Policy, Nav, Current string
 	Summary                     string
+	Documents                   int64 // with a verdict, skipped ones among them
 	Stack                       []Bar
 	Charts                      []*Chart
 }
@@ -48,11 +49,14 @@ func (r *Report) page() *reportPage {
 	p.Summary = fmt.Sprintf("%s, %s, in %s", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), durationText(r.Took))
 	setShares(r.Skips)
 	setShares(r.Groups)
+	for _, v := range r.Verdicts {
+		p.Documents += v.N
+	}
 	at := 0.0
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
 		v.Colour = verdictColours[v.Name]
-		width := 100 * float64(v.N) / float64(max(r.Records, 1))
+		width := 100 * float64(v.N) / float64(max(p.Documents, 1))
 		p.Stack = append(p.Stack, Bar{X: at, W: width, Colour: v.Colour})
 		at += width
 	}
