@@ -54,7 +54,7 @@ func (s *ShingleSignature) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w of shingles: %s; want 64 hex digits", ErrSyntax, quote(string(text)))
+	return fmt.Errorf("%w: %s; want the 64 hex digits of a shingle signature", ErrSyntax, quote(string(text)))
 }
 
 // shingleSize is the number of tokens in a shingle.

@@ -55,7 +55,7 @@ func (x *Index) validate(docs []Document) error {
 }
 
 // matching loads a candidate, and reports whether it is stored in the scope of a query and matches it by
-// the rule. A Shingles that is cached and too far rules a candidate out without a read of its record.
+// the rule. Cached Shingles that are too far rule a candidate out without a read of its record.
 func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
 	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {

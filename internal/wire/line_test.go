@@ -38,7 +38,7 @@ func TestParseLineErrors(t *testing.T) {
 		`{"key":"a","body":"***"}`:                       `"a": body: want base64, got a string`,
 		`{"key":"a","fingerprint":5}`:                    `"a": fingerprint: want 16 hex digits, got a number`,
 		`{"key":"a","digest":"1","fingerprint":"1"`:      `"a": not JSON: `,
-		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `"a": shingles: not a fingerprint of shingles: "xyz"; want 64 hex digits`,
+		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `"a": shingles: not a fingerprint: "xyz"; want the 64 hex digits of a shingle signature`,
 		`[1]`:                               `"": not a JSON object but an array`,
 		`{"scop":"s","key":"a","text":"b"}`: `"a": unknown field "scop"; a document is in html, text`,
 		`{"key":"a","Text":"b"}`:            `"a": unknown field "Text"`,
