@@ -3,9 +3,9 @@ package neardup
 import (
 	"context"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/wire"
 )
 
 // Page is what a crawler has fetched. Its fields:
@@ -15,17 +15,17 @@ import (
 //	Body        []byte    // as it came, without a Content-Encoding
 //	Scope       string    // only pages of one scope are compared: a host, for instance
 //	Kind        page.Kind // page.HTML or page.PlainText. 0: ContentType and Body say it
-type Page = wire.Page
+type Page = api.Page
 
 // Status is what Check found out about a page. The zero Status is no verdict.
-type Status = wire.Status
+type Status = api.Status
 
 const (
-	New       = wire.New       // nothing like it was stored; it is now
-	Duplicate = wire.Duplicate // another page that matches is stored; this one is not
-	Unchanged = wire.Unchanged // this URL was stored with an equal text: no word differs
-	Changed   = wire.Changed   // this URL was stored with a different text, which this one replaces
-	Skipped   = wire.Skipped   // there is nothing to compare
+	New       = api.New       // nothing like it was stored; it is now
+	Duplicate = api.Duplicate // another page that matches is stored; this one is not
+	Unchanged = api.Unchanged // this URL was stored with an equal text: no word differs
+	Changed   = api.Changed   // this URL was stored with a different text, which this one replaces
+	Skipped   = api.Skipped   // there is nothing to compare
 )
 
 // Verdict is the answer of Check for a page. Its fields:
@@ -35,7 +35,7 @@ const (
 //	Near    bool        // Of is near enough for a Duplicate: it distinguishes a small change from different content
 //	Removed bool        // for a Duplicate: the earlier version of its URL was stored, and has been removed
 //	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
-type Verdict = wire.Verdict
+type Verdict = api.Verdict
 
 // Checker is the interface of an index to a crawler. [Index], the client of a server (package client) and an
 // index on a Redis Cluster (distributed/redis) implement it. Its methods:
@@ -47,7 +47,7 @@ type Verdict = wire.Verdict
 //	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
 //	Delete(ctx context.Context, keys ...string) (deleted int, err error)
 //	Close() error
-type Checker = wire.Checker
+type Checker = api.Checker
 
 var _ Checker = (*Index)(nil)
 

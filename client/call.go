@@ -1,28 +1,108 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
-	"sync"
+	"strings"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// send sends a call and returns its answer, or the error that it says.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body io.Reader) (*http.Response, error) {
+// failure is an error that the server has reported.
+type failure struct {
+	status int // of HTTP; 200 for an error within an answer
+	code   string
+	text   string
+}
+
+func (f *failure) Error() string { return "server: " + f.text }
+
+// Unwrap returns the error that has the code.
+func (f *failure) Unwrap() error { return wire.OfCode(f.code) }
+
+// failureOf returns the error of an answer. An answer that a proxy has sent may be any text.
+func failureOf(text []byte, status int, otherwise string) error {
+	var answer api.Failure
+	if json.Unmarshal(text, &answer) != nil || answer.Error.Code == "" {
+		return &failure{status, "", fmt.Sprintf("%s: %.200q", otherwise, text)}
+	}
+	return &failure{status, answer.Error.Code, answer.Error.Message}
+}
+
+// errNoAnswer is the error of a JSON object that a neardup server does not send.
+var errNoAnswer = errors.New("the answer lacks what was asked for: is it a neardup server?")
+
+// mayPass reports whether a repeated call may succeed.
+func mayPass(err error) bool {
+	var said *failure
+	if errors.As(err, &said) {
+		return errors.Is(err, api.ErrBusy) || errors.Is(err, api.ErrClosed) || said.code == wire.Timeout ||
+			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
+	}
+	var permanent *backoff.PermanentError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var network *net.OpError
+	return !errors.As(err, &permanent) && !errors.Is(err, api.ErrClosed) && !errors.Is(err, context.Canceled) &&
+		!errors.As(err, &certificate) && !errors.As(err, &record) && !errors.Is(err, http.ErrSchemeMismatch) &&
+		!(errors.As(err, &network) && network.Op == "remote error") && // an alert of TLS
+		!strings.Contains(err.Error(), "malformed HTTP response") // an error without a type
+}
+
+// retry calls try until it succeeds, fails for good, or RetryFor is over.
+func (c *Client) retry(ctx context.Context, try func(context.Context) error) error {
+	var last error
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 10*time.Millisecond, time.Second
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := c.usable(ctx)
+		if err == nil {
+			limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+			defer cancel()
+			err = try(limited)
+			last = err
+		}
+		if err != nil && !mayPass(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(max(c.opts.RetryFor, 1)))
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(ctx.Err(), last)
+	}
+	return err
+}
+
+// usable returns the error of a call that is not sent.
+func (c *Client) usable(ctx context.Context) error {
+	if c.closed.Load() {
+		return api.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// maxAnswer is the largest answer, in bytes. It is a variable for tests.
+var maxAnswer int64 = 64 << 20
+
+// send sends a call and passes the body of its answer to read, or returns the error that it reports.
+func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, read func(io.Reader) error) error {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
-	r, err := http.NewRequestWithContext(ctx, method, to.String(), body)
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.Join(errFinal, err)
+		return backoff.Permanent(err)
 	}
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
@@ -32,137 +112,45 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode == http.StatusOK {
-		return response, nil
+		return err
 	}
 	defer response.Body.Close()
-	said := &failure{status: response.StatusCode, text: response.Status}
-	var answer wire.Failure
-	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return failureOf(text, response.StatusCode, response.Status)
+	}
+	limited := http.MaxBytesReader(nil, response.Body, maxAnswer)
+	if err = read(limited); err == nil {
+		_, err = io.CopyN(io.Discard, limited, 1) // up to its end, so that the connection is used again
+	}
+	var long *http.MaxBytesError
 	switch {
-	case err == nil && json.Unmarshal(text, &answer) == nil && answer.Error != "":
-		said.code, said.text = answer.Code, answer.Error
-	case len(text) > 0: // of something between, or that is no neardup
-		said.text += fmt.Sprintf(": %.200q", text)
-	}
-	return nil, said
-}
-
-// object makes a call whose answer is one object.
-func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, answer any) error {
-	return c.retry(ctx, len(body), func(ctx context.Context, _ func()) error {
-		response, err := c.send(ctx, method, path, parameters, contentType, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(response.Body, int64(maxAnswer)+1))
-		if err != nil {
-			return err
-		}
-		if len(text) > maxAnswer {
-			return errLongAnswer
-		}
-		if err := json.Unmarshal(text, answer); err != nil {
-			return fmt.Errorf("%w: the answer is no JSON: %.200q", errFinal, text)
-		}
+	case err == io.EOF:
 		return nil
-	})
-}
-
-// maxAnswer is how many bytes an answer of one object, or a line of another answer, may have. It is a variable for tests.
-var maxAnswer = 64 << 20
-
-var errLongAnswer = fmt.Errorf("%w: an answer has more than %d bytes; give the query a Limit", ErrTooLarge, maxAnswer)
-
-// readLine reads a line of at most maxAnswer bytes, which is valid until the next read.
-func readLine(r *bufio.Reader) (line []byte, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > maxAnswer {
-			return nil, errLongAnswer
-		}
-		if line == nil && err == nil {
-			return part, nil
-		}
-		if line = append(line, part...); err != bufio.ErrBufferFull {
-			return line, err
-		}
-	}
-}
-
-// lines are the body of a call.
-type lines struct {
-	body   []byte
-	starts []int // where each of them begins
-}
-
-// newLines makes room for n lines of documents.
-func newLines(n int) lines {
-	return lines{make([]byte, 0, 160*n), make([]int, 0, n)}
-}
-
-func (l *lines) add(line wire.Line) error {
-	start := len(l.body)
-	var err error
-	if l.body, err = wire.Append(l.body, &line); err == nil {
-		l.starts = append(l.starts, start)
+	case errors.As(err, &long):
+		return backoff.Permanent(fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit", api.ErrTooLarge, maxAnswer))
 	}
 	return err
 }
 
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
-
-// linesOf makes a call with lines whose answer has a line for each, and gives those to got, which keeps none. When it
-// fails on its way, those that were read hold, and the others are asked for again, unless got has failed.
-func linesOf[T any](ctx context.Context, c *Client, path string, l lines, got func(*T) error) error {
-	answer := new(T)
-	return c.retry(ctx, len(l.body), func(ctx context.Context, heard func()) error {
-		if len(l.starts) == 0 {
-			return nil
-		}
-		response, err := c.send(ctx, http.MethodPost, path, nil, wire.JSONLines, bytes.NewReader(l.body[l.starts[0]:]))
-		if err != nil {
+// object makes a call whose body, if there is one, and whose answer are one JSON object each.
+func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, body, answer any) error {
+	var text []byte
+	contentType := ""
+	if body != nil {
+		var err error
+		if text, err = wire.Encode(body); err != nil {
 			return err
 		}
-		defer response.Body.Close()
-		answers := readers.Get().(*bufio.Reader)
-		defer readers.Put(answers)
-		answers.Reset(response.Body)
-		for len(l.starts) > 0 {
-			raw, err := readLine(answers)
-			if err == io.EOF { // which a caller may take for an end
-				err = io.ErrUnexpectedEOF
+		contentType = "application/json"
+	}
+	return c.retry(ctx, func(ctx context.Context) error {
+		return c.send(ctx, method, path, parameters, contentType, text, func(r io.Reader) error {
+			said, err := io.ReadAll(r)
+			if err == nil && json.Unmarshal(said, answer) != nil {
+				err = backoff.Permanent(fmt.Errorf("the answer is not JSON: %.200q", said))
 			}
-			if err == errLongAnswer {
-				return err
-			}
-			if err != nil {
-				return fmt.Errorf("an answer breaks off: %w", err)
-			}
-			if bytes.HasPrefix(raw, []byte(`{"error":`)) {
-				var last wire.Failure
-				if err := json.Unmarshal(raw, &last); err != nil {
-					return err
-				}
-				return &failure{status: http.StatusOK, code: last.Code, text: last.Error}
-			}
-			*answer = *new(T)
-			if err := wire.Decode(raw, answer); err != nil {
-				return fmt.Errorf("%w: a line of the answer: %w", errFinal, err)
-			}
-			if err := got(answer); err != nil {
-				return err
-			}
-			heard()
-			l.starts = l.starts[1:]
-		}
-		_, err = io.CopyN(io.Discard, response.Body, 1) // up to its end, so that the connection is used again
-		if err == io.EOF {
-			err = nil
-		}
-		return err
+			return err
+		})
 	})
 }

@@ -1,99 +1,80 @@
-// Package client asks an index that "neardup serve" serves, as package neardup asks one of its own.
+// Package client uses an index that "neardup serve" serves, as package neardup uses a local one.
 //
-//	x, err := client.Open("http://127.0.0.1:7490", nil) // where neardup.Open("pages.neardup", nil) stood
+//	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open("pages.neardup", nil)
 //
-// Pages, verdicts, documents and queries are the same types, and errors the same values: errors.Is(err,
-// index.ErrFailed) is true of a failed index on another machine. It links no store.
+// Pages, verdicts, documents and queries have the same types, and errors the same values:
+// errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package client does
+// not link the store, and package [api] has the errors for programs that do not link package index.
 //
-// A call that fails on its way, or because the server is busy or about to start again, is tried again until
-// Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the verdict of the next try is
-// Unchanged, or Duplicate of itself for a page without a URL. The same holds for a page that is checked again after a call that
-// ended with an error, including the error of its context. So save pages that are Unchanged too, unless they are known to
-// be saved. A Delete that is tried again may return 0 for documents that an earlier try deleted.
+// A call that fails on its way, or because the server is busy or about to restart, is repeated until
+// Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the verdict of the
+// next try is Unchanged, or Duplicate of itself for a page without a URL. The same is true for a page
+// that is checked again after a call that ended with an error. So save Unchanged pages too, unless they
+// are known to be saved. A repeated Delete may return 0 for documents that an earlier try deleted.
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/net/http/httpguts"
 )
 
-// What an index is asked and says. These are types of packages neardup and index, which say what their fields are:
-// [neardup.Page], [neardup.Verdict], [neardup.Status], [index.Document], [index.Match], [index.Query], [index.Stats].
-// A Query, for instance, is made as client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
+// Types of packages neardup and index, which describe their fields: [neardup.Page], [neardup.Verdict],
+// [neardup.Status], [index.Document], [index.Match], [index.Query], [index.Stats]. A Query is for
+// example client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
 type (
-	Page     = wire.Page
-	Verdict  = wire.Verdict
-	Status   = wire.Status
+	Page     = api.Page
+	Verdict  = api.Verdict
+	Status   = api.Status
 	Document = match.Document
 	Match    = match.Match
 	Query    = match.Query
 	Stats    = match.Stats
 )
 
-// What Check found out about a page, as in package neardup.
+// Outcomes of Check for a page, as in package neardup.
 const (
-	New       = wire.New
-	Duplicate = wire.Duplicate
-	Unchanged = wire.Unchanged
-	Changed   = wire.Changed
-	Skipped   = wire.Skipped
+	New       = api.New
+	Duplicate = api.Duplicate
+	Unchanged = api.Unchanged
+	Changed   = api.Changed
+	Skipped   = api.Skipped
 )
 
-// Errors. Except for the first two, they are the errors of package index.
-var (
-	// ErrBusy: the server had too much to do until RetryFor was over. Nothing was done.
-	ErrBusy = wire.ErrBusy
-	// ErrUnauthorized: the server wants another token.
-	ErrUnauthorized = wire.ErrUnauthorized
-
-	ErrClosed   = fault.ErrClosed
-	ErrCorrupt  = fault.ErrCorrupt
-	ErrDistance = fault.ErrDistance
-	ErrFailed   = fault.ErrFailed
-	ErrMismatch = fault.ErrMismatch
-	ErrNoText   = fault.ErrNoText
-	ErrReadOnly = fault.ErrReadOnly
-	ErrTooLarge = fault.ErrTooLarge
-)
-
-// Options of Open. The zero value is ready to use.
+// Options configures Open. The zero value is ready to use.
 type Options struct {
 	// Token is the content of the server's --token-file. "": no token.
 	Token string
 
-	// TLS is how an https server is known. nil: by the machine's certificates.
+	// TLS is the configuration for an https server. nil: the certificate authorities of the machine.
 	TLS *tls.Config
 
-	// RetryFor is how long a call is tried again, if its context does not end before. 0: 30 s.
-	// Below 0: it is tried once. A try has failed where nothing of its answer comes within two
-	// minutes, and a second for each 64 KiB that it sends.
+	// RetryFor is how long a call is repeated, unless its context ends before. 0: 30 s. Below 0: it
+	// is tried once.
 	RetryFor time.Duration
 
-	// Connections is how many there are at most; further calls wait. 0: 64.
+	// Timeout is the time for one try, with the wait for a connection. 0: 2 min.
+	Timeout time.Duration
+
+	// Connections is the largest number of connections; further calls wait. 0: 64.
 	Connections int
 
-	// MaxBody is how many bytes a page may have; a larger one is Skipped, without sending it. 0: 16 MiB, as
-	// the server has it.
+	// MaxBody is the largest body of a page, in bytes. A larger page is Skipped without sending it.
+	// 0: 16 MiB, the default of the server.
 	MaxBody int
 }
 
-// Client asks a served index. Its methods may be called from any goroutine.
+// Client is a connection to a served index. Its methods may be called from any goroutine.
 type Client struct {
 	base   *url.URL
 	opts   Options
@@ -101,31 +82,29 @@ type Client struct {
 	closed atomic.Bool
 }
 
-var _ wire.Checker = (*Client)(nil)
+var _ api.Checker = (*Client)(nil)
 
-// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for a server that
-// is starting. It fails at once if the certificate is not valid, or if the server is no neardup server. Errors:
-// ErrUnauthorized, ErrBusy, and the errors of the network.
-func Open(address string, o *Options) (*Client, error) {
+// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for a
+// server that is starting. It fails at once if the certificate is not valid, or if the server is not a
+// neardup server. Errors: api.ErrUnauthorized, api.ErrBusy, and the errors of the context and of the network.
+func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	c := new(Client)
 	if o != nil {
 		c.opts = *o
 	}
-	setDefault(&c.opts.RetryFor, 30*time.Second)
-	setDefault(&c.opts.Connections, 64)
-	setDefault(&c.opts.MaxBody, 16<<20)
+	c.opts.RetryFor = cmp.Or(c.opts.RetryFor, 30*time.Second)
+	c.opts.Timeout = cmp.Or(c.opts.Timeout, 2*time.Minute)
+	c.opts.Connections = cmp.Or(c.opts.Connections, 64)
+	c.opts.MaxBody = cmp.Or(c.opts.MaxBody, 16<<20)
 	var err error
 	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
 	}
 	if !httpguts.ValidHeaderFieldValue(c.opts.Token) {
-		return nil, fmt.Errorf("open %s: the token has characters that no header can have", c.base.Redacted())
-	}
-	if c.opts.Connections < 0 || c.opts.MaxBody < 0 {
-		return nil, fmt.Errorf("open %s: Connections %d and MaxBody %d: want 0 for the default, or more", c.base.Redacted(), c.opts.Connections, c.opts.MaxBody)
+		return nil, fmt.Errorf("open %s: the token has characters that an HTTP header cannot have", c.base.Redacted())
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // a call a connection, so that Connections is what it says
+	protocols.SetHTTP1(true) // one call per connection, so that Connections bounds both
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
@@ -133,7 +112,7 @@ func Open(address string, o *Options) (*Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	stats, err := c.Stats(context.Background())
+	stats, err := c.Stats(ctx)
 	if err == nil && stats.Tables == 0 {
 		err = errNoAnswer
 	}
@@ -143,97 +122,12 @@ func Open(address string, o *Options) (*Client, error) {
 	return c, nil
 }
 
-func setDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
-}
-
-// Close ends the connections. The index stays open at the server. Calls made after it return ErrClosed.
+// Close closes the connections. The index stays open at the server. Later calls return
+// api.ErrClosed.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
-		return ErrClosed
+		return api.ErrClosed
 	}
 	c.http.CloseIdleConnections()
 	return nil
-}
-
-// failure is what the server said of a call that failed.
-type failure struct {
-	status int    // of HTTP; 200: it failed on its way
-	code   string // as docs/api.md lists them
-	text   string
-}
-
-func (f *failure) Error() string { return "server: " + f.text }
-
-// Unwrap returns the error that the code stands for.
-func (f *failure) Unwrap() error { return wire.OfCode(f.code) }
-
-// again reports whether a call that failed so may succeed a little later.
-func again(err error) bool {
-	var said *failure
-	if errors.As(err, &said) {
-		return errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) || said.code == wire.Timeout || said.status == http.StatusBadGateway ||
-			said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
-	}
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errFinal) && !errors.Is(err, errLongAnswer) && !isStranger(err)
-}
-
-// isStranger reports whether who answers is not the server that is meant, or speaks no HTTP.
-func isStranger(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var network *net.OpError
-	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.As(err, &network) && network.Op == "remote error" || // an alert of TLS
-		strings.Contains(err.Error(), "malformed HTTP response") // which has no type
-}
-
-// errFinal is of what is not tried again.
-var errFinal = errors.New("it is not tried again")
-
-// retry calls do, which sends the given number of bytes, until it succeeds, fails for good, or RetryFor is over. do calls
-// heard for each line of the answer.
-func (c *Client) retry(ctx context.Context, bytes int, do func(ctx context.Context, heard func()) error) error {
-	begun := time.Now()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if c.closed.Load() {
-			return ErrClosed
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := try(ctx, bytes, do)
-		if err == nil || !again(err) || time.Since(begun) > c.opts.RetryFor {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
-	}
-}
-
-// tryTime is how long a try that has a connection waits for the next line of its answer, besides the time that what it sends
-// takes at slowBytes a second. One to a process that is stopped, or to a machine that is gone, would have no end.
-var tryTime = 2 * time.Minute
-
-const slowBytes = 64 << 10
-
-var errSilent = errors.New("the server takes the call and does not answer")
-
-func try(ctx context.Context, bytes int, do func(ctx context.Context, heard func()) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	late := time.AfterFunc(math.MaxInt64, func() { cancel(errSilent) })
-	defer late.Stop()
-	heard := func() { late.Reset(tryTime + time.Duration(bytes/slowBytes)*time.Second) }
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { heard() }}
-	err := do(httptrace.WithClientTrace(ctx, trace), heard)
-	if err != nil && context.Cause(ctx) == errSilent {
-		return errSilent
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
@@ -22,7 +24,7 @@ func TestLinksNoStore(t *testing.T) {
 	if err != nil {
 		t.Skip("go list does not run here:", err)
 	}
-	if !strings.Contains(string(out), "github.com/neardup/neardup/internal/wire\n") {
+	if !strings.Contains(string(out), "github.com/neardup/neardup/client/api\n") {
 		t.Fatalf("%s", out)
 	}
 	for _, other := range []string{"cockroachdb/pebble", "neardup/store", "neardup/index\n", "prometheus/client_golang"} {
@@ -34,20 +36,15 @@ func TestLinksNoStore(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:7490", "ftp://127.0.0.1", "http://", "pages.neardup", "http://a b"} {
-		if c, err := Open(address, &Options{RetryFor: -1}); err == nil || !strings.Contains(err.Error(), "want an address") {
+		if c, err := Open(t.Context(), address, &Options{RetryFor: -1}); err == nil || !strings.Contains(err.Error(), "want an address") {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
-	if c, err := Open("http://user:secret@127.0.0.1:1", &Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
+	if c, err := Open(t.Context(), "http://user:secret@127.0.0.1:1", &Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Error(c, err)
 	}
-	if c, err := Open("http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "no header") {
+	if c, err := Open(t.Context(), "http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "cannot have") {
 		t.Error(c, err)
-	}
-	for _, o := range []Options{{Connections: -1}, {MaxBody: -1}} {
-		if c, err := Open("http://127.0.0.1:1", &o); err == nil || !strings.Contains(err.Error(), "want 0 for the default") {
-			t.Error(c, err)
-		}
 	}
 }
 
@@ -59,11 +56,11 @@ func TestStranger(t *testing.T) {
 	said := "{}"
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, said+"\n") }))
 	defer stranger.Close()
-	if c, err := Open(stranger.URL, nil); err == nil || !strings.Contains(err.Error(), "is it a neardup server?") {
+	if c, err := Open(t.Context(), stranger.URL, nil); err == nil || !strings.Contains(err.Error(), "is it a neardup server?") {
 		t.Error(c, err)
 	}
 	said = stats
-	c, err := Open(stranger.URL, nil)
+	c, err := Open(t.Context(), stranger.URL, nil)
 	must(t, err)
 	defer c.Close()
 	for _, said = range []string{"{}", `{"verdict":"no verdict"}`} {
@@ -90,7 +87,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 		}
 	}))
 	defer short.Close()
-	c, err := Open(short.URL, &Options{RetryFor: time.Nanosecond})
+	c, err := Open(t.Context(), short.URL, &Options{RetryFor: time.Nanosecond})
 	must(t, err)
 	defer c.Close()
 	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -100,7 +97,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 
 // An answer that has no end is not read into memory, and not asked for again.
 func TestAnswerWithoutEnd(t *testing.T) {
-	defer func(n int) { maxAnswer = n }(maxAnswer)
+	defer func(n int64) { maxAnswer = n }(maxAnswer)
 	maxAnswer = 1 << 20
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,19 +115,19 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		t.Errorf("%s: %d bytes were read", r.URL.Path, len(text)<<10)
 	}))
 	defer server.Close()
-	c, err := Open(server.URL, nil)
+	c, err := Open(t.Context(), server.URL, nil)
 	must(t, err)
 	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err, ErrTooLarge) {
+	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err, api.ErrTooLarge) {
 		t.Error(v, err)
 	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, ErrTooLarge) {
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, api.ErrTooLarge) {
 		t.Error(v, err)
 	}
-	if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, ErrTooLarge) {
+	if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, api.ErrTooLarge) {
 		t.Error(m, err)
 	}
-	if _, _, err := c.Get(t.Context(), "a"); !errors.Is(err, ErrTooLarge) {
+	if _, _, err := c.Get(t.Context(), "a"); !errors.Is(err, api.ErrTooLarge) {
 		t.Error(err)
 	}
 	if n := calls.Load(); n != 4 {
@@ -138,51 +135,58 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// A server that takes calls and does not answer, before or within an answer, does not hold them for good. The time is that of a
-// try, and not of the wait for a connection.
+// TestServerThatIsSilent: a server that takes calls and does not answer, before or within an answer, does not hold them for ever.
 func TestServerThatIsSilent(t *testing.T) {
-	defer func(d time.Duration) { tryTime = d }(tryTime)
-	tryTime = 500 * time.Millisecond
 	silent := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodGet:
+		if r.Method == http.MethodGet {
 			_, _ = io.WriteString(w, stats)
 			return
-		case r.URL.Query().Get("key") == "slow":
-			time.Sleep(tryTime / 2)
-			_, _ = io.WriteString(w, `{"key":"slow","verdict":"new"}`)
-			return
-		case r.URL.RawQuery == "": // two lines, each in time, and then no more
-			for range 2 {
-				time.Sleep(tryTime * 3 / 5)
-				_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n")
-				w.(http.Flusher).Flush()
-			}
+		}
+		body, _ := io.ReadAll(r.Body)
+		if strings.Count(string(body), "\n") > 1 { // two answers of three
+			_, _ = io.WriteString(w, strings.Repeat(`{"key":"a","verdict":"new"}`+"\n", 2))
+			_ = http.NewResponseController(w).Flush()
 		}
 		<-silent
 	}))
 	defer server.Close()
 	defer close(silent)
-	c, err := Open(server.URL, &Options{RetryFor: -1, Connections: 1})
+	c, err := Open(t.Context(), server.URL, &Options{RetryFor: -1, Timeout: 500 * time.Millisecond})
 	must(t, err)
 	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errSilent) || v.Status != 0 {
+	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) || v.Status != 0 {
 		t.Error(v, err)
 	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(err, errSilent) || len(v) != 2 {
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(err, context.DeadlineExceeded) || len(v) != 2 {
 		t.Error(v, err)
 	}
-	answered := make(chan error)
-	for range 4 { // the last one waits longer than a try may take
-		go func() {
-			_, err := c.Check(t.Context(), Page{URL: "slow"})
-			answered <- err
-		}()
-	}
-	for range 4 {
-		if err := <-answered; err != nil {
-			t.Error(err)
+}
+
+// TestRetry: documents that an earlier try has answered are not sent again, and a context ends the repetition with the reason of the last failure.
+func TestRetry(t *testing.T) {
+	var bodies []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, stats)
+			return
 		}
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n"+`{"error":{"code":"closed","message":"the server is stopping"}}`+"\n")
+	}))
+	defer server.Close()
+	c, err := Open(t.Context(), server.URL, nil)
+	must(t, err)
+	defer c.Close()
+	v, err := c.CheckDocuments(t.Context(), []Document{{Key: "1", Tokens: 1}, {Key: "2", Tokens: 1}, {Key: "3", Tokens: 1}})
+	if err != nil || len(v) != 3 || len(bodies) != 3 || strings.Count(bodies[0], "\n") != 3 || strings.Count(bodies[2], "\n") != 1 || !strings.Contains(bodies[2], `"key":"3"`) {
+		t.Errorf("%v, %v, %q", v, err, bodies)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	server.Close()
+	if _, err := c.Check(ctx, Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
 	}
 }

@@ -26,6 +26,16 @@ func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 // by stored fingerprint. It stops at the first error, which it yields. The index must not be closed within
 // the loop.
 func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
+	return x.documents(ctx, 1, true)
+}
+
+// DocumentsAfter yields the documents that have a record and a larger ID, as Documents does: a list of all
+// documents can be read in parts, each of which starts after the last ID of the part before.
+func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Document, error] {
+	return x.documents(ctx, id+1, false)
+}
+
+func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		if err := x.begin(ctx); err != nil {
 			yield(Document{}, err)
@@ -38,16 +48,17 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 			return
 		}
 		defer v.Close()
-		if err := eachDocument(ctx, v, counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
+		if err := eachDocument(ctx, v, first, bare && counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
 			yield(Document{}, err)
 		}
 	}
 }
 
-// eachDocument calls yield with the documents of a view until it returns false.
-func eachDocument(ctx context.Context, v *store.View, bare bool, yield func(Document) bool) error {
+// eachDocument calls yield with the documents of a view until it returns false: those with a record from
+// the first ID on and, if bare is set, those without.
+func eachDocument(ctx context.Context, v *store.View, first uint64, bare bool, yield func(Document) bool) error {
 	recorded := roaring64.New() // if there are documents without a record
-	for r, err := range v.Records(1) {
+	for r, err := range v.Records(first) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}

@@ -13,14 +13,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
-	"github.com/neardup/neardup/cmd/neardup/internal/server"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/verify"
-	"github.com/neardup/neardup/internal/wire"
 )
 
 // apiLine is a section of docs/api.md: what a line is, and command lines that print some.
@@ -44,11 +43,6 @@ var apiLines = []apiLine{
 	{"stats", statsLine{}, []string{"stats --index IX", "stats --index IX --plot PLOT"}},
 	{"export, the first line", export.FirstLine{}, nil},
 	{"export, other lines", export.Line{}, nil},
-	{"A line in", wire.Line{}, nil},
-	{"A line out of check", wire.Checked{}, nil},
-	{"A line out of query, and pairs", wire.Found{}, nil},
-	{"What is deleted", server.Deleted{}, nil},
-	{"Why a call failed", wire.Failure{}, nil},
 	{"eval", eval.Report{}, []string{"eval --output-format json --compare --seeds 2 --content-field text EVAL/docs.jsonl EVAL/pairs.tsv"}},
 }
 
@@ -176,7 +170,7 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 // TestServedLineIsThatOfDedup: a line of /v1/check has the fields of a line of dedup, with the same types. Only
 // dedup has the position of a record in its inputs, the index of --against, and the ID of a stored document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
-	served := fieldsOf(reflect.TypeFor[wire.Checked](), "", make(map[reflect.Type]bool))
+	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {
 		ofDedup := field == "at: string, or absent" || field == "of.index: string, or absent" || field == "id: integer, or absent"
 		if slices.Contains(served, field) == ofDedup {

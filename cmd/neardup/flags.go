@@ -16,6 +16,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
@@ -23,7 +24,6 @@ import (
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -342,7 +342,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 	r.Content = nil
 	switch {
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
-		return d, wire.NoText, nil // among fingerprints of texts
+		return d, api.NoText, nil // among fingerprints of texts
 	case r.Kind == corpus.Fingerprint:
 		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
 		if match.Validate(&d) != nil {

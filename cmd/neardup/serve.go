@@ -28,7 +28,7 @@ func serveCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "serve --index DIR [flags]",
 		Short: "Share an index with crawlers in other processes, over HTTP",
-		Long: `Serve the HTTP API of docs/api.md. Without --token-file, the address must be a loopback address.
+		Long: `Serve the HTTP API of docs/reference/http.md. Without --token-file, the address must be a loopback address.
 SIGTERM and SIGINT end the server after it has answered the current requests. Answered documents are
 stored.`,
 		Example: `  neardup serve --index crawl.index
@@ -44,7 +44,8 @@ stored.`,
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.flags.BoolVar(&s.accessLog, "access-log", false, "log each request as a line of JSON on standard error")
 	s.body = c.documentSizeFlag()
-	s.connections = c.intFlag("max-connections", "4096", 1, 1<<20, "largest `number` of open connections; more are refused")
+	s.request = c.sizeFlag("max-request-size", 32<<20, 1<<20, "refuse requests larger than this `size`, unless they are one document")
+	s.connections = c.intFlag("max-connections", "4096", 1, 1<<20, "largest `number` of open connections; more wait")
 	s.grace = 25 * time.Second
 	c.durationFlag(&s.grace, "grace", "`duration` that current requests may take after SIGTERM")
 	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
@@ -63,7 +64,7 @@ type serving struct {
 	listen, tokenFile, cert, key string
 	accessLog                    bool
 	connections                  *int
-	body                         *int64
+	body, request                *int64
 	grace                        time.Duration
 	archives                     []string
 }
@@ -71,13 +72,8 @@ type serving struct {
 // compactionBytes is the memory for sorting in a compaction.
 const compactionBytes = 256 << 20
 
-// pendingBytes bounds the request bytes that are read and not answered yet, unless one document
-// needs more.
-const pendingBytes = 256 << 20
-
 func (s *serving) check() error {
-	s.opts.PageBytes, s.opts.Connections = int(*s.body), *s.connections
-	s.opts.Bytes = max(pendingBytes, s.opts.LeastBytes())
+	s.opts.PageBytes, s.opts.Connections, s.opts.RequestBytes = int(*s.body), *s.connections, *s.request
 	switch {
 	case !isAddress(s.listen):
 		return usagef("--listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", s.listen)
@@ -175,7 +171,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		end(err)
 	}
 	var serve *server.Server
-	pages, archives, err := s.pages(ctx, x, func() view.Counts { return serve.Counts() })
+	pages, archives, err := s.pages(ctx, x, func() view.Counts { return view.CountsOf(serve.Metrics()) })
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}

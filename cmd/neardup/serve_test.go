@@ -26,6 +26,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
@@ -99,7 +100,7 @@ type raced struct {
 
 // race is a client that checks documents from 16 goroutines, in an order of its own, and tells what it is told.
 func race(t *testing.T, address string, numbers []int, told chan<- raced) {
-	c, err := client.Open(address, &client.Options{RetryFor: 5 * time.Minute})
+	c, err := client.Open(t.Context(), address, &client.Options{RetryFor: 5 * time.Minute})
 	if err != nil {
 		t.Error(err)
 		return
@@ -237,7 +238,7 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	cmd := process("serve", "--listen", listen, "--index", dir)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	server := started(t, listen, cmd)
-	c, err := client.Open(server.address, &client.Options{RetryFor: -1})
+	c, err := client.Open(t.Context(), server.address, &client.Options{RetryFor: -1})
 	must(t, err)
 	defer c.Close()
 	acknowledged := 0
@@ -250,7 +251,7 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 		verdicts, err = c.CheckDocuments(t.Context(), docs)
 		acknowledged += len(verdicts)
 	}
-	if !errors.Is(err, client.ErrFailed) {
+	if !errors.Is(err, api.ErrFailed) {
 		t.Errorf("%d documents and no failed write: %v", acknowledged, err)
 	}
 	done := make(chan error, 1)
@@ -395,7 +396,7 @@ func TestServeAsDeployed(t *testing.T) {
 			t.Fatalf("%s: %q", what, args)
 		}
 		server := startServe(t, listen, args[1:]...)
-		c, err := client.Open(server.address, &client.Options{Token: "0123456789abcdef"})
+		c, err := client.Open(t.Context(), server.address, &client.Options{Token: "0123456789abcdef"})
 		if err != nil {
 			t.Fatal(what, err)
 		}

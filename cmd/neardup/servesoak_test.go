@@ -337,7 +337,7 @@ func TestServeSoak(t *testing.T) {
 	}
 	s.server = startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir, "--cache", "64MiB")
 	var err error
-	if s.client, err = client.Open(s.server.address, nil); err != nil {
+	if s.client, err = client.Open(t.Context(), s.server.address, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer s.client.Close()

@@ -47,7 +47,7 @@ func TestServeTLS(t *testing.T) {
 		r.Body.Close()
 		caller.CloseIdleConnections()
 	}
-	c, err := client.Open(address, &client.Options{TLS: known})
+	c, err := client.Open(t.Context(), address, &client.Options{TLS: known})
 	must(t, err)
 	defer c.Close()
 	if v, err := c.Check(t.Context(), client.Page{URL: "a", Body: []byte("words of a")}); err != nil || v.Status != client.New {
@@ -82,7 +82,7 @@ func TestServeTLS(t *testing.T) {
 		{"no HTTP at all", "http://" + silent.Addr().String(), nil, "malformed HTTP response"},
 	} {
 		begun := time.Now()
-		opened, err := client.Open(c.address, &client.Options{TLS: c.known, RetryFor: time.Minute})
+		opened, err := client.Open(t.Context(), c.address, &client.Options{TLS: c.known, RetryFor: time.Minute})
 		if err == nil || !strings.Contains(err.Error(), c.says) || opened != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
@@ -31,7 +32,7 @@ func DefaultSigner() *page.Signer {
 
 // Analyze returns the document of a page. If the page cannot be compared, it returns the reason of a
 // Skipped verdict instead.
-func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
+func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
 	if err := match.Validate(&d); err != nil {
 		return index.Document{}, fmt.Sprintf("too large: URL of %d bytes, scope of %d", len(p.URL), len(p.Scope))
@@ -45,14 +46,14 @@ func Analyze(s *page.Signer, p wire.Page) (d index.Document, reason string) {
 	}
 	signature := s.SignKind(kind, p.ContentType, p.Body)
 	if signature.Tokens == 0 {
-		return index.Document{}, wire.NoText
+		return index.Document{}, api.NoText
 	}
 	d.Fingerprint, d.Shingles, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingles, signature.Digest, signature.Tokens
 	return d, ""
 }
 
 // Page is like Analyze, for a page that may be larger than maxBody and an index that may have no Signer.
-func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason string) {
+func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason string) {
 	switch n := len(p.Body); {
 	case n > maxBody:
 		return d, fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
@@ -62,25 +63,25 @@ func Page(s *page.Signer, maxBody int, p wire.Page) (d index.Document, reason st
 	return Analyze(s, p)
 }
 
-// Line returns the document of a line. The document has the line's fingerprint or, from analyze, the signature of the
-// line's page. If texts is set, a document without text is skipped.
-func Line(l *wire.Line, texts bool, analyze func(wire.Page) (index.Document, string)) (d index.Document, reason string) {
+// Document returns the document of a request. It has the fingerprint of the request or, from analyze, the
+// signature of its page. If texts is set, a document without text is skipped.
+func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Document, string)) (d index.Document, reason string) {
 	if l.Fingerprint != nil {
-		d = l.Document()
+		d = wire.Document(l)
 		if err := match.Validate(&d); err != nil {
 			return d, err.Error()
 		}
 		if texts && d.Signature() == (fingerprint.Signature{}) {
-			return d, wire.NoText
+			return d, api.NoText
 		}
 		return d, ""
 	}
-	return analyze(l.Page())
+	return analyze(wire.Page(l))
 }
 
 // Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages that
 // cannot be compared, or that are larger than maxBody, are Skipped with a reason.
-func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, check func(context.Context, []index.Document) ([]wire.Verdict, error)) ([]wire.Verdict, error) {
+func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check func(context.Context, []index.Document) ([]api.Verdict, error)) ([]api.Verdict, error) {
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	var analysis errgroup.Group
 	analysis.SetLimit(runtime.GOMAXPROCS(0))
@@ -103,11 +104,11 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 		}
 	}
 	found, err := check(ctx, compared) // also without documents, since the index may be closed
-	verdicts := make([]wire.Verdict, 0, len(pages))
+	verdicts := make([]api.Verdict, 0, len(pages))
 	for _, reason := range reasons {
 		switch {
 		case reason != "" && (err == nil || len(found) > 0):
-			verdicts = append(verdicts, wire.Verdict{Status: wire.Skipped, Reason: reason})
+			verdicts = append(verdicts, api.Verdict{Status: api.Skipped, Reason: reason})
 		case len(found) == 0:
 			return verdicts, err
 		default:
@@ -122,15 +123,15 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []wire.Page, 
 // Every Analyzer computes a Digest of the whole text, which is part of the Signature. So a page is
 // Unchanged only if its text is. Documents that were checked without a Digest are compared by the
 // other fields; if only one of the two has a Digest, the document is Changed.
-func Verdict(rule match.Rule, found *index.Verdict) wire.Verdict {
+func Verdict(rule match.Rule, found *index.Verdict) api.Verdict {
 	now, of := &found.Document, &found.Of
 	switch {
 	case found.Status == index.New:
-		return wire.Verdict{Status: wire.New}
+		return api.Verdict{Status: api.New}
 	case found.Status == index.Duplicate:
-		return wire.Verdict{Status: wire.Duplicate, Of: *of, Near: true, Removed: found.Removed}
+		return api.Verdict{Status: api.Duplicate, Of: *of, Near: true, Removed: found.Removed}
 	case now.Signature() == of.Signature():
-		return wire.Verdict{Status: wire.Unchanged, Of: *of, Near: true}
+		return api.Verdict{Status: api.Unchanged, Of: *of, Near: true}
 	}
-	return wire.Verdict{Status: wire.Changed, Of: *of, Near: rule.Matches(now, &of.Document)}
+	return api.Verdict{Status: api.Changed, Of: *of, Near: rule.Matches(now, &of.Document)}
 }

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/neardup/neardup/internal/wire"
+	"github.com/neardup/neardup/client/api"
 )
 
 // TestPagesOfAContextThatIsOver: no page is analyzed any more, which without a Signer would be a panic.
 func TestPagesOfAContextThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if verdicts, err := Pages(ctx, nil, 10, []wire.Page{{Body: []byte("words")}}, nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
+	if verdicts, err := Pages(ctx, nil, 10, []api.Page{{Body: []byte("words")}}, nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", verdicts, err)
 	}
 }

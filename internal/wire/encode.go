@@ -50,3 +50,6 @@ func escapeControls(text []byte, from int) []byte {
 	}
 	return escaped
 }
+
+// Decode reads an answer of a server, which may have fields that this version does not know.
+func Decode(raw []byte, into any) error { return json.Unmarshal(raw, into) }

@@ -7,28 +7,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 )
 
 // full returns a value of each type of line, with each field set.
 func full() []any {
 	hostile := "https://example.com/?a=1&b=<2>"
-	stored := Stored{
+	stored := api.Stored{
 		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingles: fingerprint.ShingleSignature{7}, Digest: 8, Tokens: 100,
 		Scope: "example.com", ScopeBytes: []byte("\xfe"), Added: time.Unix(1_700_000_000, 123_000_000).UTC(),
 	}
 	return []any{
-		&Line{
+		&api.Document{
 			Key: hostile, KeyBytes: []byte("\xff"), URL: hostile, ID: "7", HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Content: new(""), Body: []byte("body"), ContentType: "text/html",
 			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2}, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
-		&Checked{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: Changed, Of: &stored, Near: true, Removed: true,
+		&api.Checked{
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: api.Changed, Of: &stored, Near: true, Removed: true,
 			Reason: "not text: \u0085",
 		},
-		&Found{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Matches: []Stored{stored, {}}, More: true, Reason: "none",
+		&api.Found{
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Matches: []api.Stored{stored, {}}, More: true, Reason: "none",
 		},
 	}
 }
@@ -50,7 +51,7 @@ func TestAppend(t *testing.T) {
 			checkAppend(t, whole)
 		}
 	}
-	late := &Checked{Verdict: New, Of: &Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	late := &api.Checked{Verdict: api.New, Of: &api.Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	if got, err := Append([]byte("a"), late); err == nil || string(got) != "a" {
 		t.Errorf("a document of the year 10000: %s, %v", got, err)
 	}
@@ -58,8 +59,8 @@ func TestAppend(t *testing.T) {
 
 func checkAppend(t *testing.T, v any) {
 	t.Helper()
-	if f, is := v.(*Found); is && f.Matches == nil {
-		f.Matches = []Stored{} // as FoundOf makes it
+	if f, is := v.(*api.Found); is && f.Matches == nil {
+		f.Matches = []api.Stored{} // as the server makes it
 	}
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
@@ -72,7 +73,7 @@ func checkAppend(t *testing.T, v any) {
 		t.Errorf("%T: %s, %v\nwant %s", v, got, err, want)
 	}
 	read := reflect.New(reflect.TypeOf(v).Elem()).Interface()
-	if c, is := v.(*Checked); is && c.Verdict == 0 {
+	if c, is := v.(*api.Checked); is && c.Verdict == 0 {
 		return // no status is written so
 	}
 	if err := Decode(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
@@ -90,7 +91,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, v := range []any{new(Line), new(Checked), new(Found)} {
+		for _, v := range []any{new(api.Document), new(api.Checked), new(api.Found)} {
 			if Decode(raw, v) != nil {
 				continue
 			}
@@ -104,7 +105,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s is written as %s, and then as %s, %v", raw, line, rewritten, err)
 			}
 		}
-		new(Line).Parse(raw)
+		Parse(raw, new(api.Document))
 	})
 }
 

@@ -1,3 +1,5 @@
+// Package wire encodes and decodes the JSON of package client/api, and translates between its
+// objects and documents, verdicts and errors of an index. It opens no index and links no store.
 package wire
 
 import (
@@ -8,115 +10,61 @@ import (
 	"io"
 	"reflect"
 	"regexp"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Line is one document that is checked or queried: a page as html, text, content or body, or a fingerprint.
-type Line struct {
-	// At most one of these names the document, or all of them have the same value.
-	Key      string `json:"key,omitempty"`
-	KeyBytes []byte `json:"keyBytes,omitempty"` // base64, for a key that is not UTF-8
-	URL      string `json:"url,omitempty"`      // as crawlers write it
-	ID       id     `json:"id,omitempty"`       // as data sets write it
+// contents are the fields that a document is read from.
+const contents = "html, text, content, body or fingerprint"
 
-	HTML        *string `json:"html,omitempty"`
-	Text        *string `json:"text,omitempty"`
-	Content     *string `json:"content,omitempty"` // HTML or text, as ContentType says or Content looks like
-	Body        []byte  `json:"body,omitzero"`     // a page in any charset
-	ContentType string  `json:"contentType,omitempty"`
-	Kind        string  `json:"kind,omitempty"` // of Content or Body: html or text; if empty, ContentType and the page decide
-
-	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint,omitempty"`
-	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
-	Digest      fingerprint.Digest           `json:"digest,omitzero"`
-	Tokens      int                          `json:"tokens,omitempty"`
-
-	Scope      string `json:"scope,omitempty"`
-	ScopeBytes []byte `json:"scopeBytes,omitempty"`
-
-	MaxDistance *int `json:"maxDistance,omitempty"` // of a query; if nil, k of the index
-	Limit       int  `json:"limit,omitempty"`       // of a query; if zero, there is none
-}
-
-// id is a key that may be a number in JSON, whose digits are then the key.
-type id string
-
-func (i *id) UnmarshalJSON(raw []byte) error {
-	switch value := jsontext.Value(raw); value.Kind() {
-	case '"':
-		text, err := jsontext.AppendUnquote(nil, value)
-		*i = id(text)
-		return err
-	case '0':
-		*i = id(raw)
-	case 'n':
-		*i = ""
-	default:
-		return errNotID
+// Parse reads a document of a request and sets its Key. The error describes what is malformed.
+func Parse(raw []byte, d *api.Document) error {
+	*d = api.Document{}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	if !utf8.Valid(raw) {
+		return errors.New("not UTF-8: use keyBytes and body, in base64")
+	}
+	if err := json.Unmarshal(raw, d, json.RejectUnknownMembers(true)); err != nil {
+		return explain(raw, err)
+	}
+	for _, name := range []string{string(d.KeyBytes), d.URL, string(d.ID)} {
+		if name != "" && d.Key != "" && name != d.Key {
+			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes, url and id", d.Key, name)
+		}
+		d.Key = cmp.Or(d.Key, name)
+	}
+	if d.Limit < 0 {
+		return fmt.Errorf("limit is %d, want 0 or more", d.Limit)
+	}
+	if d.Fingerprint == nil && d.HTML == nil && d.Text == nil && d.Content == nil && d.Body == nil {
+		return errors.New("no document: want " + contents)
+	}
+	if _, known := kinds[d.Kind]; !known {
+		return fmt.Errorf("kind is %.40q, want html or text", d.Kind)
 	}
 	return nil
 }
 
-var errNotID = errors.New("want a string or a number")
+var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
 
-// contents are the fields that a document is read from.
-const contents = "html, text, content, body or fingerprint"
+// notNumber matches the names that some JSON encoders write for values that are not numbers.
+var notNumber = regexp.MustCompile(`^-?(NaN|Infinity|nan|inf)`)
 
-var byteOrderMark = []byte("\ufeff")
-
-// Parse reads a line. An error describes the malformed part; if the line is an object of JSON, l has its key all the same.
-func (l *Line) Parse(raw []byte) error {
-	*l = Line{}
-	raw = bytes.TrimPrefix(raw, byteOrderMark)
-	if !utf8.Valid(raw) {
-		return errors.New("the line is not UTF-8: give keyBytes and body in base64")
-	}
-	if err := json.Unmarshal(raw, l, strict); err != nil {
-		var names struct {
-			Key      string `json:"key"`
-			KeyBytes []byte `json:"keyBytes"`
-			URL      string `json:"url"`
-			ID       id     `json:"id"`
-		}
-		_ = json.Unmarshal(raw, &names, jsontext.AllowDuplicateNames(true)) // as far as it can be read
-		l.Key = cmp.Or(names.Key, string(names.KeyBytes), names.URL, string(names.ID))
-		return explain(raw, err)
-	}
-	for _, name := range []string{string(l.KeyBytes), l.URL, string(l.ID)} {
-		if name != "" && l.Key != "" && name != l.Key {
-			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes, url and id", l.Key, name)
-		}
-		l.Key = cmp.Or(l.Key, name)
-	}
-	if l.Limit < 0 {
-		return fmt.Errorf("limit is %d, want 0 or more", l.Limit)
-	}
-	if l.Fingerprint == nil && l.HTML == nil && l.Text == nil && l.Content == nil && l.Body == nil {
-		return errors.New("no document: want " + contents)
-	}
-	_, err := ParseKind(l.Kind)
-	return err
-}
-
-// strict refuses unknown and repeated fields.
-var strict = json.RejectUnknownMembers(true)
-
-// explain describes the error in a line of JSON with the terms of docs/api.md instead of Go's.
+// explain describes an error in a document with the terms of docs/reference/http.md instead of Go's.
 func explain(raw []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
-		return fmt.Errorf("the field %q is there twice", syntax.JSONPointer.LastToken())
+		return fmt.Errorf("the field %q is repeated", syntax.JSONPointer.LastToken())
 	case errors.As(err, &syntax):
-		if at := raw[min(int(syntax.ByteOffset), len(raw)):]; notNumber.Match(at) {
+		if notNumber.Match(raw[min(int(syntax.ByteOffset), len(raw)):]) {
 			return fmt.Errorf("not JSON: byte %d: NaN and Infinity are not JSON; write null, or leave the field out", syntax.ByteOffset)
 		}
 		return fmt.Errorf("not JSON: byte %d: %w", syntax.ByteOffset, syntax.Err)
@@ -125,14 +73,10 @@ func explain(raw []byte, err error) error {
 	case !errors.As(err, &wrong):
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	got := kindNames[wrong.JSONKind]
-	if wrong.JSONKind == '0' && len(wrong.JSONValue) > 0 {
-		got += fmt.Sprintf(" %.40s", wrong.JSONValue)
-	}
-	field := wrong.JSONPointer.LastToken()
+	field, got := wrong.JSONPointer.LastToken(), kindNames[wrong.JSONKind]
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("unknown field %.80q; a document is in %s, its key in key, url or id, and docs/api.md has all fields", field, contents)
+		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key, url or id", field, contents)
 	case errors.Is(err, fingerprint.ErrSyntax):
 		return fmt.Errorf("%s: %w", field, wrong.Err)
 	case field == "":
@@ -141,17 +85,16 @@ func explain(raw []byte, err error) error {
 	return fmt.Errorf("%s: want %s, got %s", field, wanted(wrong.GoType), got)
 }
 
-// notNumber matches the names that some writers of JSON give to values that are not numbers.
-var notNumber = regexp.MustCompile(`^-?(NaN|Infinity|nan|inf)`)
-
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
-// wanted is what the value of a field is to be.
+// wanted describes the values of a field.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[fingerprint.Fingerprint](), t == reflect.TypeFor[fingerprint.Digest]():
 		return "16 hex digits"
-	case t == reflect.TypeFor[id]():
+	case t == reflect.TypeFor[fingerprint.ShingleSignature]():
+		return "64 hex digits"
+	case t == reflect.TypeFor[api.Name]():
 		return "a string or a number"
 	case t.Kind() == reflect.Slice:
 		return "base64"
@@ -161,20 +104,8 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// Decode reads the answer of a server, which may have fields that this version does not know.
-func Decode(raw []byte, into any) error { return json.Unmarshal(raw, into) }
-
-// inScope is the scope.
-func (l *Line) inScope() string { return either(l.Scope, l.ScopeBytes) }
-
-func either(text string, bytes []byte) string {
-	if text == "" {
-		return string(bytes)
-	}
-	return text
-}
-
-// Split returns a key or scope as the two fields of a line that hold it: text if it is UTF-8, bytes otherwise.
+// Split returns a key or scope as the two fields of a JSON object that hold it: text if it is UTF-8,
+// bytes otherwise.
 func Split(s string) (text string, bytes []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
@@ -182,47 +113,32 @@ func Split(s string) (text string, bytes []byte) {
 	return "", []byte(s)
 }
 
-// Document is that of a line with a fingerprint.
-func (l *Line) Document() match.Document {
-	return match.Document{Key: l.Key, Fingerprint: *l.Fingerprint, Shingles: l.Shingles, Digest: l.Digest, Tokens: l.Tokens, Scope: l.inScope()}
-}
+// join is the inverse of Split.
+func join(text string, bytes []byte) string { return cmp.Or(text, string(bytes)) }
 
-var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
-
-// ParseKind reads the name of a kind of page.
-func ParseKind(name string) (page.Kind, error) {
-	kind, known := kinds[name]
-	if !known {
-		return 0, fmt.Errorf("kind is %.40q, want html or text", name)
+// Document returns the document of a Document that Parse has read and that has a fingerprint.
+func Document(d *api.Document) match.Document {
+	return match.Document{
+		Key: d.Key, Fingerprint: *d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Scope: join(d.Scope, d.ScopeBytes),
 	}
-	return kind, nil
 }
 
-// KindName undoes ParseKind.
-func KindName(kind page.Kind) string {
-	for name, k := range kinds {
-		if k == kind {
-			return name
-		}
-	}
-	return ""
-}
-
-// Page returns the page of a line without a fingerprint. If html or text is empty, the next of html, text, content and
-// body that the line has counts.
-func (l *Line) Page() Page {
-	p := Page{URL: l.Key, Scope: l.inScope(), ContentType: l.ContentType, Kind: kinds[l.Kind], Body: l.Body}
+// Page returns the page of a Document that Parse has read and that has no fingerprint. It is the first
+// of html, text, content and body that the Document has. An empty html or text does not count if
+// there is another one.
+func Page(d *api.Document) api.Page {
+	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType, Kind: kinds[d.Kind], Body: d.Body}
 	switch {
-	case l.HTML != nil && (*l.HTML != "" || l.Text == nil && l.Content == nil && l.Body == nil):
-		p.Body, p.Kind, p.ContentType = []byte(*l.HTML), page.HTML, "text/html; charset=utf-8"
-	case l.Text != nil && (*l.Text != "" || l.Content == nil && l.Body == nil):
-		p.Body, p.Kind, p.ContentType = []byte(*l.Text), page.PlainText, "text/plain; charset=utf-8"
-	case l.Content != nil:
-		p.Body = []byte(*l.Content)
+	case d.HTML != nil && (*d.HTML != "" || d.Text == nil && d.Content == nil && d.Body == nil):
+		p.Body, p.Kind, p.ContentType = []byte(*d.HTML), page.HTML, "text/html; charset=utf-8"
+	case d.Text != nil && (*d.Text != "" || d.Content == nil && d.Body == nil):
+		p.Body, p.Kind, p.ContentType = []byte(*d.Text), page.PlainText, "text/plain; charset=utf-8"
+	case d.Content != nil:
+		p.Body = []byte(*d.Content)
 		if p.Kind == 0 {
-			kind, err := page.KindOf(l.ContentType, p.Body)
+			kind, err := page.KindOf(d.ContentType, p.Body)
 			if err != nil {
-				return p // which reports the invalid text
+				return p // its analysis returns the same error
 			}
 			p.Kind = kind
 		}
@@ -231,132 +147,73 @@ func (l *Line) Page() Page {
 	return p
 }
 
-// PageLine is the line of a page.
-func PageLine(p *Page) Line {
-	l := Line{ContentType: p.ContentType, Kind: KindName(p.Kind), Body: p.Body}
-	l.Key, l.KeyBytes = Split(p.URL)
-	l.Scope, l.ScopeBytes = Split(p.Scope)
-	if l.Body == nil {
-		l.Body = []byte{}
-	}
-	return l
-}
-
-// DocumentLine is the line of a document that is analyzed already.
-func DocumentLine(d *match.Document) Line {
-	l := Line{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
-	l.Key, l.KeyBytes = Split(d.Key)
-	l.Scope, l.ScopeBytes = Split(d.Scope)
-	return l
-}
-
-// QueryLine is the line of a query.
-func QueryLine(q *match.Query) Line {
-	l := Line{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens, Limit: q.Limit}
-	l.Scope, l.ScopeBytes = Split(q.Scope)
-	switch {
-	case q.MaxDistance == match.Exact:
-		l.MaxDistance = new(int)
-	case q.MaxDistance != 0:
-		l.MaxDistance = &q.MaxDistance
-	}
-	return l
-}
-
-// Stored is a document of the index, in what is answered.
-type Stored struct {
-	Key         string                       `json:"key"`
-	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
-	Distance    int                          `json:"distance"`
-	ID          uint64                       `json:"id,omitempty"`
-	Fingerprint fingerprint.Fingerprint      `json:"fingerprint"`
-	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
-	Digest      fingerprint.Digest           `json:"digest,omitzero"`
-	Tokens      int                          `json:"tokens,omitempty"`
-	Scope       string                       `json:"scope,omitempty"`
-	ScopeBytes  []byte                       `json:"scopeBytes,omitempty"`
-	Added       time.Time                    `json:"added,omitzero"`
-}
-
-// StoredOf is a match in an answer.
-func StoredOf(m *match.Match) Stored {
-	s := Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingles: m.Shingles, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
+// Stored returns the JSON object of a match.
+func Stored(m *match.Match) api.Stored {
+	s := api.Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingles: m.Shingles, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
 	s.Key, s.KeyBytes = Split(m.Key)
 	s.Scope, s.ScopeBytes = Split(m.Scope)
 	return s
 }
 
-// Match undoes StoredOf.
-func (s *Stored) Match() match.Match {
+// Match is the inverse of Stored.
+func Match(s *api.Stored) match.Match {
 	return match.Match{Distance: s.Distance, Document: match.Document{
-		ID: s.ID, Key: either(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens,
-		Scope: either(s.Scope, s.ScopeBytes), Added: s.Added,
+		ID: s.ID, Key: join(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens,
+		Scope: join(s.Scope, s.ScopeBytes), Added: s.Added,
 	}}
 }
 
-// Checked is the answer to a line that is checked.
-type Checked struct {
-	Key         string                   `json:"key"`
-	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
-	Verdict     Status                   `json:"verdict"`
-	Of          *Stored                  `json:"of,omitempty"`
-	Near        bool                     `json:"near,omitempty"`
-	Removed     bool                     `json:"removed,omitempty"`
-	Reason      string                   `json:"reason,omitempty"`
-}
-
-// CheckedOf is the answer that a verdict on a document is.
-func CheckedOf(key string, fp *fingerprint.Fingerprint, v *Verdict) Checked {
-	c := Checked{Verdict: v.Status, Near: v.Near, Removed: v.Removed, Reason: v.Reason}
+// Checked returns the JSON object of a verdict on a document.
+func Checked(key string, fp *fingerprint.Fingerprint, v *api.Verdict) api.Checked {
+	c := api.Checked{Verdict: v.Status, Near: v.Near, Removed: v.Removed, Reason: v.Reason}
 	c.Key, c.KeyBytes = Split(key)
-	if v.Status != Skipped {
+	if v.Status != api.Skipped {
 		c.Fingerprint = fp
 	}
 	if v.Of.ID != 0 {
-		of := StoredOf(&v.Of)
+		of := Stored(&v.Of)
 		c.Of = &of
 	}
 	return c
 }
 
-// AsVerdict undoes CheckedOf.
-func (c *Checked) AsVerdict() Verdict {
-	v := Verdict{Status: c.Verdict, Near: c.Near, Removed: c.Removed, Reason: c.Reason}
+// Verdict is the inverse of Checked.
+func Verdict(c *api.Checked) api.Verdict {
+	v := api.Verdict{Status: c.Verdict, Near: c.Near, Removed: c.Removed, Reason: c.Reason}
 	if c.Of != nil {
-		v.Of = c.Of.Match()
+		v.Of = Match(c.Of)
 	}
 	return v
 }
 
-// Found is the answer to a line that is asked for.
-type Found struct {
-	Key         string                   `json:"key"`
-	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
-	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
-	Matches     []Stored                 `json:"matches"`
-	More        bool                     `json:"more,omitempty"`   // matches were left out
-	Reason      string                   `json:"reason,omitempty"` // why it is skipped
-}
-
-// FoundOf is the answer to a query for a document.
-func FoundOf(key string, fp *fingerprint.Fingerprint, matches []match.Match) Found {
-	f := Found{Fingerprint: fp, Matches: make([]Stored, len(matches))}
-	f.Key, f.KeyBytes = Split(key)
-	for i := range matches {
-		f.Matches[i] = StoredOf(&matches[i])
+// OfPage returns the Document of a page.
+func OfPage(p *api.Page) api.Document {
+	d := api.Document{ContentType: p.ContentType, Kind: map[page.Kind]string{page.HTML: "html", page.PlainText: "text"}[p.Kind], Body: p.Body}
+	if d.Body == nil {
+		d.Body = []byte{}
 	}
-	return f
+	d.Key, d.KeyBytes = Split(p.URL)
+	d.Scope, d.ScopeBytes = Split(p.Scope)
+	return d
 }
 
-// AsMatches undoes FoundOf.
-func (f *Found) AsMatches() []match.Match {
-	var matches []match.Match
-	for i := range f.Matches {
-		matches = append(matches, f.Matches[i].Match())
+// OfDocument returns the Document of a document that is already analyzed.
+func OfDocument(d *match.Document) api.Document {
+	a := api.Document{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
+	a.Key, a.KeyBytes = Split(d.Key)
+	a.Scope, a.ScopeBytes = Split(d.Scope)
+	return a
+}
+
+// OfQuery returns the Document of a query.
+func OfQuery(q *match.Query) api.Document {
+	d := api.Document{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens, Limit: q.Limit}
+	d.Scope, d.ScopeBytes = Split(q.Scope)
+	switch {
+	case q.MaxDistance == match.Exact:
+		d.MaxDistance = new(int)
+	case q.MaxDistance != 0:
+		d.MaxDistance = &q.MaxDistance
 	}
-	return matches
+	return d
 }
-
-// JSONLines is the media type of lines.
-const JSONLines = "application/x-ndjson"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
@@ -15,47 +16,47 @@ func TestParseLineKeys(t *testing.T) {
 		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
 		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","content":"\ud800"}`: "",
 	} {
-		var l Line
-		err := l.Parse([]byte(strings.Replace(line, "{", `{"html":"",`, 1)))
+		var l api.Document
+		err := Parse([]byte(strings.Replace(line, "{", `{"html":"",`, 1)), &l)
 		if (err != nil) != (want == "") || err == nil && l.Key != want {
 			t.Errorf("%s: %+v, %v, want %q", line, l, err, want)
 		}
 	}
-	if err := new(Line).Parse([]byte("{\"key\":\"a\xff\"}")); err == nil {
+	if err := Parse([]byte("{\"key\":\"a\xff\"}"), new(api.Document)); err == nil {
 		t.Error("a key that is not UTF-8 is read")
 	}
 }
 
-// An error of a line describes the fault in terms of JSON, and the key is known if the line is an object.
+// An error of a line describes the fault in terms of JSON.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"key":"a","tokens":"x"}`:                       `"a": tokens: want a whole number, got a string`,
-		`{"tokens":1.5,"key":"a"}`:                       `"a": tokens: want a whole number, got a number 1.5`,
-		`{"tokens":9223372036854775808}`:                 `"": tokens: want a whole number, got a number 9223372036854775808`,
-		`{"key":5}`:                                      `"": key: want a string, got a number`,
-		`{"id":[5]}`:                                     `"": id: want a string or a number, got an array`,
-		`{"key":"a","html":["x"]}`:                       `"a": html: want a string, got an array`,
-		`{"key":"a","body":"***"}`:                       `"a": body: want base64, got a string`,
-		`{"key":"a","fingerprint":5}`:                    `"a": fingerprint: want 16 hex digits, got a number`,
-		`{"key":"a","digest":"1","fingerprint":"1"`:      `"a": not JSON: `,
-		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `"a": shingles: not a fingerprint: "xyz"; want the 64 hex digits of a shingle signature`,
-		`[1]`:                               `"": not a JSON object but an array`,
-		`{"scop":"s","key":"a","text":"b"}`: `"a": unknown field "scop"; a document is in html, text`,
-		`{"key":"a","Text":"b"}`:            `"a": unknown field "Text"`,
-		`{"key":"a","text":"b","response":{"body":"c"}}`: `"a": unknown field "response"`,
-		`{"key":"a","text":"b","text":"c"}`:              `"a": the field "text" is there twice`,
-		`{"key":"a","text":"b","tokens":NaN}`:            `"a": not JSON: byte 31: NaN and Infinity are not JSON; write null`,
-		`{"key":"a","text":"b","limit":-Infinity}`:       `"a": not JSON: byte 31: NaN and Infinity are not JSON; write null`,
-		`{"key":"a","url":"b","text":"c"}`:               `"a": two keys, "a" and "b": give one of`,
-		`{"id":7,"url":"b","text":"c"}`:                  `"b": two keys, "b" and "7": give one of`,
-		`{"key":"a"}`:                                    `"a": no document: want html, text, content, body or fingerprint`,
-		`{"key":"a","text":"b","limit":-1}`:              `"a": limit is -1, want 0 or more`,
-		`{"key":"a","body":"","kind":"pdf"}`:             `"a": kind is "pdf", want html or text`,
-		"{\"key\":\"a\xff\",\"text\":\"b\"}":             `"": the line is not UTF-8`,
+		`{"key":"a","tokens":"x"}`:                       `tokens: want a whole number, got a string`,
+		`{"tokens":1.5,"key":"a"}`:                       `tokens: want a whole number, got a number`,
+		`{"tokens":9223372036854775808}`:                 `tokens: want a whole number, got a number`,
+		`{"key":5}`:                                      `key: want a string, got a number`,
+		`{"id":[5]}`:                                     `id: want a string or a number, got an array`,
+		`{"key":"a","html":["x"]}`:                       `html: want a string, got an array`,
+		`{"key":"a","body":"***"}`:                       `body: want base64, got a string`,
+		`{"key":"a","fingerprint":5}`:                    `fingerprint: want 16 hex digits, got a number`,
+		`{"key":"a","digest":"1","fingerprint":"1"`:      `not JSON: `,
+		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `shingles: not a fingerprint: "xyz"; want the 64 hex digits of a shingle signature`,
+		`[1]`:                               `not a JSON object but an array`,
+		`{"scop":"s","key":"a","text":"b"}`: `unknown field "scop": the document is in html, text`,
+		`{"key":"a","Text":"b"}`:            `unknown field "Text"`,
+		`{"key":"a","text":"b","response":{"body":"c"}}`: `unknown field "response"`,
+		`{"key":"a","text":"b","text":"c"}`:              `the field "text" is repeated`,
+		`{"key":"a","text":"b","tokens":NaN}`:            `not JSON: byte 31: NaN and Infinity are not JSON; write null`,
+		`{"key":"a","text":"b","limit":-Infinity}`:       `not JSON: byte 31: NaN and Infinity are not JSON; write null`,
+		`{"key":"a","url":"b","text":"c"}`:               `two keys, "a" and "b": give one of`,
+		`{"id":7,"url":"b","text":"c"}`:                  `two keys, "b" and "7": give one of`,
+		`{"key":"a"}`:                                    `no document: want html, text, content, body or fingerprint`,
+		`{"key":"a","text":"b","limit":-1}`:              `limit is -1, want 0 or more`,
+		`{"key":"a","body":"","kind":"pdf"}`:             `kind is "pdf", want html or text`,
+		"{\"key\":\"a\xff\",\"text\":\"b\"}":             `not UTF-8`,
 	} {
-		var l Line
-		err := l.Parse([]byte(line))
-		if got := fmt.Sprintf("%q: %v", l.Key, err); err == nil || !strings.HasPrefix(got, want) {
+		var l api.Document
+		err := Parse([]byte(line), &l)
+		if got := fmt.Sprint(err); err == nil || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s; want %s", line, got, want)
 		}
 	}
@@ -77,9 +78,9 @@ func TestParseLineFields(t *testing.T) {
 		`{"key":"a","content":"b","kind":"html"}`:                     `"a" HTML "b"`,
 		"\ufeff{\"key\":\"a\",\"text\":\"b\"}\r":                      `"a" plain text "b"`,
 	} {
-		var l Line
-		err := l.Parse([]byte(line))
-		p := l.Page()
+		var l api.Document
+		err := Parse([]byte(line), &l)
+		p := Page(&l)
 		kind := map[page.Kind]string{page.HTML: "HTML", page.PlainText: "plain text"}[p.Kind]
 		if got := fmt.Sprintf("%q %s %q", p.URL, kind, p.Body); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", line, got, err, want)

@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/wire"
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 )
@@ -24,8 +24,8 @@ import (
 const defaultMaxDistance = 6
 
 // Run runs all tests, each with an empty index that open makes, and closes when its test ends.
-func Run(t *testing.T, open func(*testing.T) wire.Checker) {
-	for name, test := range map[string]func(*testing.T, wire.Checker){
+func Run(t *testing.T, open func(*testing.T) api.Checker) {
+	for name, test := range map[string]func(*testing.T, api.Checker){
 		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -46,8 +46,8 @@ const shell = "<!doctype html><title>App</title><div id=root></div><script src=/
 
 // Step is a page and what is to be said of it.
 type Step struct {
-	Page   wire.Page
-	Status wire.Status
+	Page   api.Page
+	Status api.Status
 	Of     string
 	Near   bool
 	Reason string
@@ -61,47 +61,47 @@ func Crawl() []Step {
 	const utf8 = "text/html; charset=utf-8"
 	ferry, museum := Text("ferry", 400), Text("museum", 300)
 	return []Step{
-		{wire.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
-		{wire.Page{URL: "shell 2", Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
-		{wire.Page{URL: "empty"}, wire.Skipped, "", false, "no text", false},
-		{wire.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, wire.Skipped, "", false, "not text: image/png", false},
-		{wire.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png", false},
-		{wire.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, wire.Skipped, "", false, "not text: image/png", false},
-		{wire.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, wire.Skipped, "", false, "not text: application/json", false},
-		{wire.Page{URL: "large", Body: make([]byte, 16<<20+1)}, wire.Skipped, "", false, "too large: 16777217 bytes, limit 16777216", false},
-		{wire.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, wire.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0", false},
+		{api.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
+		{api.Page{URL: "shell 2", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
+		{api.Page{URL: "empty"}, api.Skipped, "", false, "no text", false},
+		{api.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, api.Skipped, "", false, "not text: image/png", false},
+		{api.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false, "not text: image/png", false},
+		{api.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false, "not text: image/png", false},
+		{api.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, api.Skipped, "", false, "not text: application/json", false},
+		{api.Page{URL: "large", Body: make([]byte, 16<<20+1)}, api.Skipped, "", false, "too large: 16777217 bytes, limit 16777216", false},
+		{api.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, api.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0", false},
 
-		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.New, "", false, "", false},
-		{wire.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, wire.Unchanged, "ferry", true, "", false},
-		{wire.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, wire.Duplicate, "ferry", true, "", false},
-		{wire.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, wire.Duplicate, "ferry", true, "", false},
-		{wire.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, wire.New, "", false, "", false},
-		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Changed, "ferry", true, "", false},
-		{wire.Page{URL: "ferry", Body: html(ferry + " and a word more")}, wire.Unchanged, "ferry", true, "", false},
-		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Changed, "ferry", false, "", false},
-		{wire.Page{URL: "museum", Body: html(museum)}, wire.Duplicate, "ferry", true, "", false},
-		{wire.Page{URL: "ferry again", Body: html(ferry)}, wire.New, "", false, "", false}, // its earlier version was removed
-		{wire.Page{URL: "ferry", Body: []byte(shell)}, wire.Skipped, "", false, "no text", false},
-		{wire.Page{URL: "ferry", Body: html(museum)}, wire.Unchanged, "ferry", true, "", false}, // and stays
-		{wire.Page{URL: "ferry", Body: html(ferry)}, wire.Duplicate, "ferry again", true, "", true},
-		{wire.Page{URL: "museum", Body: html(museum)}, wire.New, "", false, "", false}, // the page that had it was removed
-		{wire.Page{Body: html(museum)}, wire.Duplicate, "museum", true, "", false},
+		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.New, "", false, "", false},
+		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.Unchanged, "ferry", true, "", false},
+		{api.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, api.Duplicate, "ferry", true, "", false},
+		{api.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, api.Duplicate, "ferry", true, "", false},
+		{api.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, api.New, "", false, "", false},
+		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Changed, "ferry", true, "", false},
+		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Unchanged, "ferry", true, "", false},
+		{api.Page{URL: "ferry", Body: html(museum)}, api.Changed, "ferry", false, "", false},
+		{api.Page{URL: "museum", Body: html(museum)}, api.Duplicate, "ferry", true, "", false},
+		{api.Page{URL: "ferry again", Body: html(ferry)}, api.New, "", false, "", false}, // its earlier version was removed
+		{api.Page{URL: "ferry", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
+		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false}, // and stays
+		{api.Page{URL: "ferry", Body: html(ferry)}, api.Duplicate, "ferry again", true, "", true},
+		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false}, // the page that had it was removed
+		{api.Page{Body: html(museum)}, api.Duplicate, "museum", true, "", false},
 	}
 }
 
-func (s *Step) check(t *testing.T, v wire.Verdict) {
+func (s *Step) check(t *testing.T, v api.Verdict) {
 	t.Helper()
 	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason || v.Removed != s.Removed {
 		t.Errorf("%.30s: %v of %q, near %v, %q, removed %v; want %v of %q, near %v, %q, removed %v",
 			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, v.Removed, s.Status, s.Of, s.Near, s.Reason, s.Removed)
 	}
 	switch far := v.Of.Distance > defaultMaxDistance; {
-	case s.Status == wire.Unchanged && v.Of.Distance != 0, far == v.Near && s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
+	case s.Status == api.Unchanged && v.Of.Distance != 0, far == v.Near && s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
 		t.Errorf("%s: %+v", s.Page.URL, v)
 	}
 }
 
-func check(t *testing.T, x wire.Checker) {
+func check(t *testing.T, x api.Checker) {
 	for _, s := range Crawl() {
 		v, err := x.Check(t.Context(), s.Page)
 		if err != nil {
@@ -111,8 +111,8 @@ func check(t *testing.T, x wire.Checker) {
 	}
 }
 
-func checkBatch(t *testing.T, x wire.Checker) {
-	var pages []wire.Page
+func checkBatch(t *testing.T, x api.Checker) {
+	var pages []api.Page
 	for _, s := range Crawl() {
 		pages = append(pages, s.Page)
 	}
@@ -127,28 +127,28 @@ func checkBatch(t *testing.T, x wire.Checker) {
 
 // A document is Unchanged if its Signature is equal to the stored one, with the Digest or, if both
 // have none, without.
-func unchanged(t *testing.T, x wire.Checker) {
+func unchanged(t *testing.T, x api.Checker) {
 	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
 	for i, change := range []struct {
 		do   func()
-		want wire.Status
+		want api.Status
 		near bool
 	}{
-		{func() {}, wire.New, false},
-		{func() {}, wire.Unchanged, true},
-		{func() { d.Tokens = 130 }, wire.Changed, true},
-		{func() { d.Tokens = 100 }, wire.Changed, true},
-		{func() { d.Tokens = 200 }, wire.Changed, false},
-		{func() { d.Shingles[3] = 1 << 42 }, wire.Changed, true},
-		{func() { d.Shingles[2] = ^d.Shingles[2] }, wire.Changed, false},
-		{func() { d.Fingerprint ^= 1 }, wire.Changed, true},
-		{func() {}, wire.Unchanged, true},
-		{func() { d.Digest = 1 << 43 }, wire.Changed, true}, // the stored text is not known
-		{func() {}, wire.Unchanged, true},
-		{func() { d.Digest ^= 1 }, wire.Changed, true}, // although the fingerprints are equal
-		{func() {}, wire.Unchanged, true},              // the record has the new Digest
-		{func() { d.Digest = 0 }, wire.Changed, true},
-		{func() {}, wire.Unchanged, true},
+		{func() {}, api.New, false},
+		{func() {}, api.Unchanged, true},
+		{func() { d.Tokens = 130 }, api.Changed, true},
+		{func() { d.Tokens = 100 }, api.Changed, true},
+		{func() { d.Tokens = 200 }, api.Changed, false},
+		{func() { d.Shingles[3] = 1 << 42 }, api.Changed, true},
+		{func() { d.Shingles[2] = ^d.Shingles[2] }, api.Changed, false},
+		{func() { d.Fingerprint ^= 1 }, api.Changed, true},
+		{func() {}, api.Unchanged, true},
+		{func() { d.Digest = 1 << 43 }, api.Changed, true}, // the stored text is not known
+		{func() {}, api.Unchanged, true},
+		{func() { d.Digest ^= 1 }, api.Changed, true}, // although the fingerprints are equal
+		{func() {}, api.Unchanged, true},              // the record has the new Digest
+		{func() { d.Digest = 0 }, api.Changed, true},
+		{func() {}, api.Unchanged, true},
 	} {
 		change.do()
 		verdicts, err := x.CheckDocuments(t.Context(), []match.Document{d})
@@ -160,7 +160,7 @@ func unchanged(t *testing.T, x wire.Checker) {
 
 // A page with one word changed is never Unchanged, however long it is. A page that differs only in
 // white space, markup, case or Unicode form always is.
-func texts(t *testing.T, x wire.Checker) {
+func texts(t *testing.T, x api.Checker) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 20, 100, 300, 1000, 5000} {
 		words := make([]string, n)
@@ -198,49 +198,49 @@ func texts(t *testing.T, x wire.Checker) {
 			"punctuation": strings.Join(words, ", ") + "!",
 		}
 		url := fmt.Sprint("page ", n)
-		check := func(what, text string, want ...wire.Status) {
+		check := func(what, text string, want ...api.Status) {
 			t.Helper()
-			v, err := x.Check(t.Context(), wire.Page{URL: url, Scope: url, ContentType: "text/html; charset=utf-8", Body: []byte("<body>" + text)})
+			v, err := x.Check(t.Context(), api.Page{URL: url, Scope: url, ContentType: "text/html; charset=utf-8", Body: []byte("<body>" + text)})
 			if err != nil || !slices.Contains(want, v.Status) {
 				t.Errorf("%d words, %s: %v, %v; want %v", n, what, v.Status, err, want)
 			}
 		}
-		check("first visit", plain, wire.New)
+		check("first visit", plain, api.New)
 		for what, text := range equal {
-			check(what, text, wire.Unchanged)
+			check(what, text, api.Unchanged)
 		}
 		for what, w := range changed {
 			text := strings.Join(w, " ")
 			if strings.TrimSpace(text) == "" || slices.Equal(w, words) {
 				continue
 			}
-			check(what, text, wire.Changed)
-			check(what+", again", text, wire.Unchanged)
-			check(what+", undone", plain, wire.Changed)
+			check(what, text, api.Changed)
+			check(what+", again", text, api.Unchanged)
+			check(what+", undone", plain, api.Changed)
 		}
 	}
 }
 
 // A verdict says when the earlier version of the URL was removed.
-func removed(t *testing.T, x wire.Checker) {
+func removed(t *testing.T, x api.Checker) {
 	ferry, museum := []byte(Text("ferry", 100)), []byte(Text("museum", 100))
 	for i, step := range []struct {
 		url    string
 		body   []byte
-		status wire.Status
+		status api.Status
 		want   bool
 	}{
-		{"a", ferry, wire.New, false},
-		{"b", ferry, wire.Duplicate, false}, // it was never stored
-		{"b", museum, wire.New, false},
-		{"b", ferry, wire.Duplicate, true},
-		{"b", ferry, wire.Duplicate, false}, // it was removed before
-		{"b", museum, wire.New, false},
-		{"b", museum, wire.Unchanged, false},
-		{"", museum, wire.Duplicate, false},
-		{"a", museum, wire.Duplicate, true},
+		{"a", ferry, api.New, false},
+		{"b", ferry, api.Duplicate, false}, // it was never stored
+		{"b", museum, api.New, false},
+		{"b", ferry, api.Duplicate, true},
+		{"b", ferry, api.Duplicate, false}, // it was removed before
+		{"b", museum, api.New, false},
+		{"b", museum, api.Unchanged, false},
+		{"", museum, api.Duplicate, false},
+		{"a", museum, api.Duplicate, true},
 	} {
-		v, err := x.Check(t.Context(), wire.Page{URL: step.url, Body: step.body})
+		v, err := x.Check(t.Context(), api.Page{URL: step.url, Body: step.body})
 		if err != nil || v.Status != step.status || v.Removed != step.want {
 			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status, v.Removed, err, step.status, step.want)
 		}
@@ -248,35 +248,35 @@ func removed(t *testing.T, x wire.Checker) {
 }
 
 // A page that a crawler could not save is deleted, and its next copy is New.
-func deleted(t *testing.T, x wire.Checker) {
+func deleted(t *testing.T, x api.Checker) {
 	ctx := t.Context()
-	for i, want := range []wire.Status{wire.New, wire.Duplicate, wire.New} {
+	for i, want := range []api.Status{api.New, api.Duplicate, api.New} {
 		if i == 2 {
 			if n, err := x.Delete(ctx, "page 0"); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 		}
-		if v, err := x.Check(ctx, wire.Page{URL: fmt.Sprint("page ", i), Body: []byte("the same words")}); v.Status != want || err != nil {
+		if v, err := x.Check(ctx, api.Page{URL: fmt.Sprint("page ", i), Body: []byte("the same words")}); v.Status != want || err != nil {
 			t.Errorf("%d: %v, %v", i, v.Status, err)
 		}
 	}
 }
 
 // Of near-duplicates that are checked at once, exactly one is New.
-func racing(t *testing.T, x wire.Checker) {
+func racing(t *testing.T, x api.Checker) {
 	for round := range 20 {
 		var wg sync.WaitGroup
 		var news, duplicates atomic.Int64
 		body := Text(fmt.Sprintf("round%dx", round), 300)
 		for i := range 16 {
 			wg.Go(func() {
-				v, err := x.Check(t.Context(), wire.Page{URL: fmt.Sprint(round, "/", i), Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
+				v, err := x.Check(t.Context(), api.Page{URL: fmt.Sprint(round, "/", i), Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
 				switch {
 				case err != nil:
 					t.Error(err)
-				case v.Status == wire.New:
+				case v.Status == api.New:
 					news.Add(1)
-				case v.Status == wire.Duplicate:
+				case v.Status == api.Duplicate:
 					duplicates.Add(1)
 				}
 			})
@@ -288,11 +288,11 @@ func racing(t *testing.T, x wire.Checker) {
 }
 
 // What is stored is found by its key and by its signature, and nothing else.
-func documents(t *testing.T, x wire.Checker) {
+func documents(t *testing.T, x api.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"
 	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Digest: 1 << 42, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
-	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 || verdicts[0].Status != wire.New || verdicts[1].Status != wire.New {
+	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 || verdicts[0].Status != api.New || verdicts[1].Status != api.New {
 		t.Fatal(verdicts, err)
 	}
 	d, found, err := x.Get(ctx, key)

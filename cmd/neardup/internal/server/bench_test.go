@@ -47,7 +47,7 @@ func benchmarkCheck(b *testing.B, size int, served bool) {
 		s := New(x, Options{})
 		go s.Serve(l)
 		defer s.Close()
-		c, err := client.Open("http://"+l.Addr().String(), nil)
+		c, err := client.Open(b.Context(), "http://"+l.Addr().String(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -4,121 +4,113 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"sync"
 
+	"github.com/go-json-experiment/json"
+	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/mediatype"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// required returns the value of a parameter of the URL, beside which there may be others.
-func required(r *http.Request, name string, others ...string) (string, error) {
-	parameters, err := parametersOf(r, append(others, name)...)
-	if err == nil && !parameters.Has(name) {
-		err = badCall("the parameter %s is missing", name)
-	}
-	return parameters.Get(name), err
+// check answers POST /v1/check. If the index fails part of the way, the documents before the failure are
+// answered.
+func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
+	return s.eachWindow(a, r, values, true, func(items []item) func(*item) (any, error) {
+		docs := make([]index.Document, 0, len(items))
+		for i := range items {
+			if items[i].isCompared() {
+				docs = append(docs, items[i].document)
+			}
+		}
+		var verdicts []neardup.Verdict
+		var failed error
+		if len(docs) > 0 {
+			var wg sync.WaitGroup // net/http recovers from a panic in its own goroutine, and one in the index must end the process
+			wg.Go(func() { verdicts, failed = s.index.CheckDocuments(context.Background(), docs) })
+			wg.Wait()
+		}
+		return func(i *item) (any, error) {
+			v := neardup.Verdict{Status: neardup.Skipped, Reason: i.reason}
+			if i.reason == "" {
+				if len(verdicts) == 0 {
+					return nil, failed
+				}
+				v, verdicts = verdicts[0], verdicts[1:]
+			}
+			s.metrics.verdicts[v.Status].Inc()
+			checked := wire.Checked(i.key, &i.document.Fingerprint, &v)
+			return &checked, nil
+		}
+	})
 }
 
-// named returns the document whose key a parameter is.
-func (s *Server) named(r *http.Request, parameter string, others ...string) (d index.Document, err error) {
-	key, err := required(r, parameter, others...)
+// maxMatches is the largest number of matches in the answer to one query.
+const maxMatches = 10_000
+
+// query answers POST /v1/query.
+func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
+	return s.eachWindow(a, r, values, false, each(func(i *item) (any, error) {
+		found := api.Found{Reason: i.reason, Matches: []api.Stored{}}
+		found.Key, found.KeyBytes = wire.Split(i.key)
+		if i.reason != "" {
+			return &found, nil
+		}
+		q, err := queryOf(i)
+		if err != nil {
+			return nil, err
+		}
+		s.queries.Acquire(context.Background(), 1) // each has memory for its matches
+		defer s.queries.Release(1)
+		matches, err := s.index.Query(r.Context(), q)
+		found.Fingerprint, found.More = &i.document.Fingerprint, len(matches) > maxMatches
+		for n := range matches[:min(len(matches), maxMatches)] {
+			found.Matches = append(found.Matches, wire.Stored(&matches[n]))
+		}
+		return &found, err
+	}))
+}
+
+func queryOf(i *item) (index.Query, error) {
+	q := index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, Limit: i.limit}
+	if q.Limit == 0 || q.Limit > maxMatches {
+		q.Limit = maxMatches + 1
+	}
+	if k := i.maxDistance; k != nil {
+		if *k < 0 { // index.Exact is negative
+			return q, fmt.Errorf("%w: maxDistance is %d, want 0 or more", index.ErrDistance, *k)
+		}
+		if q.MaxDistance = *k; *k == 0 {
+			q.MaxDistance = index.Exact
+		}
+	}
+	return q, nil
+}
+
+// explain answers POST /v1/explain.
+func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
+	return s.eachWindow(a, r, values, false, each(func(i *item) (any, error) {
+		return compare.Explain(r.Context(), s.index, i.key, &i.document, i.reason, s.rule())
+	}))
+}
+
+// explainKey answers GET /v1/explain.
+func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error {
+	d, err := s.stored(r, values.Get("key"))
 	if err != nil {
-		return d, err
+		return err
 	}
-	d, found, err := s.index.Get(r.Context(), key)
-	if err == nil && !found {
-		err = &callError{wire.NotFound, http.StatusNotFound, fmt.Sprintf("no document has the key %.80q", key)}
-	}
-	return d, err
-}
-
-// get answers GET /v1/documents.
-func (s *Server) get(a *answer, r *http.Request) error {
-	d, err := s.named(r, "key")
+	explained, err := compare.Explain(r.Context(), s.index, d.Key, &d, "", s.rule())
 	if err != nil {
 		return err
 	}
 	a.documents++
-	return a.json(wire.StoredOf(&index.Match{Document: d}))
-}
-
-// Deleted is the answer to DELETE /v1/documents.
-type Deleted struct {
-	Deleted int `json:"deleted"`
-}
-
-// delete answers DELETE /v1/documents. That there is no such document is no error: it may be tried again.
-func (s *Server) delete(a *answer, r *http.Request) error {
-	key, err := required(r, "key")
-	if err != nil {
-		return err
-	}
-	n, err := s.index.Delete(r.Context(), key)
-	if err != nil {
-		return err
-	}
-	a.documents += n
-	return a.json(Deleted{n})
-}
-
-// pairs answers GET /v1/pairs: the documents that match one that is stored, nearest first.
-func (s *Server) pairs(a *answer, r *http.Request) error {
-	d, err := s.named(r, "of", "limit")
-	if err != nil {
-		return err
-	}
-	limit := maxMatches
-	if text := r.URL.Query().Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxMatches {
-			return badCall("limit is %.40q, want 1 to %d", text, maxMatches)
-		}
-	}
-	text, err := s.pairsOf(r.Context(), &d, limit)
-	if err != nil {
-		return err
-	}
-	taken := &claim{server: s}
-	defer taken.release()
-	if err := taken.takeAnswer(len(text)); err != nil {
-		return err
-	}
-	a.documents++
-	return a.object(text)
-}
-
-// pairsOf returns the line of the documents that match d.
-func (s *Server) pairsOf(ctx context.Context, d *index.Document, limit int) ([]byte, error) {
-	s.queries.Acquire(context.Background(), 1)
-	defer s.queries.Release(1)
-	matches, err := s.index.Query(ctx, index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: limit + 2})
-	if err != nil {
-		return nil, err
-	}
-	others := make([]index.Match, 0, len(matches))
-	for _, m := range matches {
-		if m.ID != d.ID {
-			others = append(others, m)
-		}
-	}
-	found := wire.FoundOf(d.Key, &d.Fingerprint, others[:min(limit, len(others))])
-	found.More = len(others) > limit
-	return wire.Encode(&found)
-}
-
-// compare answers GET /v1/compare.
-func (s *Server) compare(a *answer, r *http.Request) error {
-	first, err := s.named(r, "a", "b")
-	if err != nil {
-		return err
-	}
-	second, err := s.named(r, "b", "a")
-	if err != nil {
-		return err
-	}
-	a.documents += 2
-	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
+	return a.json(explained)
 }
 
 func (s *Server) rule() match.Rule {
@@ -128,8 +120,110 @@ func (s *Server) rule() match.Rule {
 	return match.Default(s.index.Plan().MaxDistance)
 }
 
+// stored returns the document that has a key.
+func (s *Server) stored(r *http.Request, key string) (index.Document, error) {
+	d, found, err := s.index.Get(r.Context(), key)
+	if err == nil && !found {
+		err = refusal(wire.NotFound, http.StatusNotFound, "no document has the key %.80q: duplicates and skipped pages are not stored; "+
+			"to find out which stored page one resembles, send it to POST /v1/explain", key)
+	}
+	return d, err
+}
+
+// get answers GET /v1/document.
+func (s *Server) get(a *answer, r *http.Request, values url.Values) error {
+	d, err := s.stored(r, values.Get("key"))
+	if err != nil {
+		return err
+	}
+	a.documents++
+	return a.json(wire.Stored(&index.Match{Document: d}))
+}
+
+// list answers GET /v1/documents.
+func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
+	after, limit := uint64(0), 1000
+	var err error
+	if text := values.Get("after"); text != "" {
+		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return badCall("after is %.40q, want the value of next in the previous part", text)
+		}
+	}
+	if text := values.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxMatches {
+			return badCall("limit is %.40q, want 1 to %d", text, maxMatches)
+		}
+	}
+	s.queries.Acquire(context.Background(), 1)
+	defer s.queries.Release(1)
+	part := api.List{Documents: []api.Stored{}}
+	for d, err := range s.index.DocumentsAfter(r.Context(), after) {
+		if err != nil {
+			return err
+		}
+		if len(part.Documents) == limit {
+			part.Next = strconv.FormatUint(part.Documents[limit-1].ID, 10)
+			break
+		}
+		part.Documents = append(part.Documents, wire.Stored(&index.Match{Document: d}))
+	}
+	a.documents = len(part.Documents)
+	return a.json(part)
+}
+
+// delete answers DELETE /v1/document.
+func (s *Server) delete(a *answer, r *http.Request, values url.Values) error {
+	n, err := s.index.Delete(r.Context(), values.Get("key"))
+	if err != nil {
+		return err
+	}
+	a.documents = n
+	return a.json(api.Deleted{Deleted: n})
+}
+
+// deleteMany answers POST /v1/documents/delete.
+func (s *Server) deleteMany(a *answer, r *http.Request, _ url.Values) error {
+	if media := mediatype.Of(r.Header.Get("Content-Type")); media != "application/json" {
+		return refusal(wire.ContentType, http.StatusUnsupportedMediaType, "Content-Type is %.80q: want application/json", media)
+	}
+	body, err := a.readBody(r)
+	if err != nil {
+		return err
+	}
+	var d api.Deletion
+	if err := json.Unmarshal(body, &d, json.RejectUnknownMembers(true)); err != nil {
+		return badCall("the body is not an object with keys, keyBytes or ids: %v", err)
+	}
+	for _, key := range d.KeyBytes {
+		d.Keys = append(d.Keys, string(key))
+	}
+	n, err := s.index.Delete(r.Context(), d.Keys...)
+	if err == nil {
+		a.documents, err = s.index.DeleteIDs(r.Context(), d.IDs...)
+	}
+	a.documents += n
+	if err != nil {
+		return fmt.Errorf("%d documents were deleted before this error; repeat the request: %w", a.documents, err)
+	}
+	return a.json(api.Deleted{Deleted: a.documents})
+}
+
+// compare answers GET /v1/compare.
+func (s *Server) compare(a *answer, r *http.Request, values url.Values) error {
+	first, err := s.stored(r, values.Get("a"))
+	if err != nil {
+		return err
+	}
+	second, err := s.stored(r, values.Get("b"))
+	if err != nil {
+		return err
+	}
+	a.documents = 2
+	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
+}
+
 // stats answers GET /v1/stats.
-func (s *Server) stats(a *answer, r *http.Request) error {
+func (s *Server) stats(a *answer, r *http.Request, _ url.Values) error {
 	stats := s.index.Stats()
 	if stats.Tables == 0 {
 		return index.ErrClosed

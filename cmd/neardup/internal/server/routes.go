@@ -1,110 +1,132 @@
 package server
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/neardup/neardup/client/api"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// calls are those of docs/openapi.json.
-func (s *Server) table() []call {
-	return []call{
-		{"POST", "/v1/check", "check", s.check},
-		{"POST", "/v1/query", "query", s.query},
-		{"GET", "/v1/documents", "get", s.get},
-		{"DELETE", "/v1/documents", "delete", s.delete},
-		{"GET", "/v1/pairs", "pairs", s.pairs},
-		{"GET", "/v1/compare", "compare", s.compare},
-		{"GET", "/v1/stats", "stats", s.stats},
-		{"POST", "/v1/checkpoint", "checkpoint", s.checkpoint},
-		{"GET", "/v1/checkpoint", "checkpointState", s.checkpointState},
-		{"POST", "/v1/compact", "compact", s.compact},
-		{"GET", "/v1/compact", "compactState", s.compactState},
-	}
+// call is one of the calls. GET /openapi.json and docs/reference/http.md are generated from its fields.
+type call struct {
+	method, path, name string // the name is in metrics and in the access log
+	summary            string
+	parameters         []parameter
+	body               any // example of the JSON body; nil: there is none. An api.Document may also be a page, or one of many
+	answer             any // example of the answer, or of the answer to each api.Document
+	status             int // of a successful answer
+
+	// do answers a request. An error that it returns is answered, unless the answer has begun.
+	do func(*Server, *answer, *http.Request, url.Values) error
 }
 
-// call is one of the calls. An error that it returns is answered, unless something was written before.
-type call struct {
-	method, path string
-	name         string // in metrics and logs
-	do           func(*answer, *http.Request) error
+// parameter is a parameter in the URL of a call.
+type parameter struct {
+	name     string
+	required bool
+	doc      string
+}
+
+var (
+	keyParameter   = parameter{"key", true, "key of the document"}
+	pageParameters = []parameter{
+		{"key", false, "URL of the page, for a body of type text/html or text/plain; it may be empty"},
+		{"scope", false, "scope of the page"},
+	}
+)
+
+// calls are all calls.
+var calls = []call{
+	{"POST", "/v1/check", "check", "Store each document unless a stored one matches. Each verdict is durable.", pageParameters, api.Document{}, api.Checked{}, 200, (*Server).check},
+	{"POST", "/v1/query", "query", "Find the stored documents that match, and store nothing.", pageParameters, api.Document{}, api.Found{}, 200, (*Server).query},
+	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare the document with the stored ones nearest to it. Nothing is stored.", pageParameters, api.Document{}, compare.Explained{}, 200, (*Server).explain},
+	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.", []parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
+	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter}, nil, api.Stored{}, 200, (*Server).get},
+	{"DELETE", "/v1/document", "delete", "Delete the document that has a key. It is not an error if there is none.", []parameter{keyParameter}, nil, api.Deleted{}, 200, (*Server).delete},
+	{"GET", "/v1/documents", "list", "List the documents that have a record, by id.", []parameter{
+		{"after", false, "value of next in the previous part; the list starts after it"},
+		{"limit", false, "largest number of documents, 1 to 10,000; default 1,000"},
+	}, nil, api.List{}, 200, (*Server).list},
+	{"POST", "/v1/documents/delete", "deleteMany", "Delete the documents that have these keys or ids.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).deleteMany},
+	{"GET", "/v1/compare", "compare", "Compare two stored documents.", []parameter{{"a", true, "key of one document"}, {"b", true, "key of the other"}}, nil, compare.Result{}, 200, (*Server).compare},
+	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{}, 200, (*Server).stats},
+	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of that name is running, return its state.", []parameter{
+		{"name", true, "name of its directory in the directory of --checkpoints"},
+	}, nil, TaskState{}, 202, (*Server).checkpoint},
+	{"GET", "/v1/checkpoint", "checkpointState", "Return the state of the last checkpoint.", nil, nil, TaskState{}, 200, (*Server).checkpointState},
+	{"POST", "/v1/compact", "compact", "Start a compaction. If one is running, return its state.", nil, nil, TaskState{}, 202, (*Server).compact},
+	{"GET", "/v1/compact", "compactState", "Return the state of the last compaction that a call started.", nil, nil, TaskState{}, 200, (*Server).compactState},
 }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	paths := make(map[string][]string) // and their methods
-	for _, c := range s.table() {
+	methods := make(map[string][]string) // by path
+	for i := range calls {
+		c := &calls[i]
 		mux.Handle(c.method+" "+c.path, s.guarded(s.counted(c)))
-		paths[c.path] = append(paths[c.path], c.method)
+		methods[c.path] = append(methods[c.path], c.method)
 	}
-	for path, methods := range paths {
-		refuse := failing(&callError{wire.NotAllowed, http.StatusMethodNotAllowed, "want " + strings.Join(methods, " or ")})
+	for path, allowed := range methods {
 		mux.Handle(path, s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", strings.Join(methods, ", "))
-			refuse.ServeHTTP(w, r)
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			writeFailure(w, refusal(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s", strings.Join(allowed, " or ")))
 		})))
 	}
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
+	mux.Handle("GET /openapi.json", s.guarded(http.HandlerFunc(serveOpenAPI)))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	none := s.guarded(failing(&callError{wire.NotFound, http.StatusNotFound, "there is no such call"}))
-	mux.Handle("/v1/", none)
 	if s.opts.Page != nil {
-		mux.Handle("/", s.guarded(s.opts.Page))
-	} else {
-		mux.Handle("/", none)
+		for _, pattern := range view.Patterns {
+			mux.Handle(pattern, s.guarded(s.opts.Page))
+		}
 	}
+	mux.Handle("/", s.guarded(failing(refusal(wire.NotFound, http.StatusNotFound, "no such path"))))
 	return mux
 }
 
-// guarded calls h for callers that know the token or, if there is none, are on this machine. It refuses what a browser
-// sends for a page of another site, except GET of the pages for people, which may be linked to.
+// guarded calls h for callers that send the token or, if there is none, are on this machine. It refuses
+// the requests of other sites in a browser, except links to the pages for people.
 func (s *Server) guarded(h http.Handler) http.Handler {
-	sites := http.NewCrossOriginProtection()
-	refuse := failing(&callError{wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"})
-	sites.SetDenyHandler(refuse)
-	inner := sites.Handler(h)
-	h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/v1/") && view.IsCrossOrigin(r) { // which may be expensive
+	refuse := failing(refusal(wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"))
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(refuse)
+	protected := origins.Handler(h)
+	want := sha256.Sum256([]byte(s.opts.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
+			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden, "without a token, only localhost is served"))
+			return
+		}
+		if s.opts.Token != "" {
+			scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			if !strings.EqualFold(scheme, "Bearer") {
+				_, given, _ = r.BasicAuth() // browsers send this
+			}
+			if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+				s.metrics.refused.WithLabelValues("token").Inc()
+				w.Header().Set("WWW-Authenticate", `Basic realm="neardup, with the token as the password", charset="UTF-8"`)
+				writeFailure(w, api.ErrUnauthorized)
+				return
+			}
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/") && view.IsCrossOrigin(r) { // a GET may be expensive
 			refuse.ServeHTTP(w, r)
 			return
 		}
-		inner.ServeHTTP(w, r)
-	})
-	want := sha256.Sum256([]byte(s.opts.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Token == "" {
-			if !isLoopbackHost(r.Host) { // a name of another site may lead here
-				writeFailure(w, r, &callError{wire.Forbidden, http.StatusForbidden, "without a token only localhost is served"})
-				return
-			}
-			h.ServeHTTP(w, r)
-			return
-		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			_, given, _ = r.BasicAuth() // of a browser
-		}
-		if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			s.metrics.refused.WithLabelValues("token").Inc()
-			w.Header().Set("WWW-Authenticate", `Basic realm="neardup, with the token as the password", charset="UTF-8"`)
-			writeFailure(w, r, wire.ErrUnauthorized)
-			return
-		}
-		h.ServeHTTP(w, r)
+		protected.ServeHTTP(w, r)
 	})
 }
 
@@ -117,24 +139,26 @@ func isLoopbackHost(host string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() // HTTP/1.0 may name no host
 }
 
-// counted bounds, times and counts the calls.
-func (s *Server) counted(c call) http.Handler {
+// counted answers a call, and counts, times and logs it.
+func (s *Server) counted(c *call) http.Handler {
 	latency := s.metrics.seconds.WithLabelValues(c.name)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		a := &answer{ResponseWriter: w, server: s}
+		s.running.Add(1)
+		defer s.running.Done()
+		a := &answer{ResponseWriter: w, server: s, success: c.status}
+		defer func() { a.release(a.claimed) }()
 		err := s.bounded(c, a, r)
-		if errors.Is(err, context.Canceled) { // the caller is gone, or a read before this call has failed
-			err = errGivenUp
-		}
 		if err != nil {
 			s.noteError(err)
-			a.fail(r, err)
+			if a.status == 0 {
+				a.status = writeFailure(w, err)
+			}
 		}
 		latency.Observe(time.Since(begun).Seconds())
-		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(max(a.status, 200))).Inc()
+		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(a.status)).Inc()
 		if log := s.opts.AccessLog; log != nil {
-			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", max(a.status, 200)), slog.String("from", r.RemoteAddr),
+			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", a.status), slog.String("from", r.RemoteAddr),
 				slog.Int("documents", a.documents), slog.Int64("bytesOut", a.written), slog.Duration("took", time.Since(begun))}
 			if err != nil {
 				attrs = append(attrs, slog.String("error", err.Error()))
@@ -144,182 +168,65 @@ func (s *Server) counted(c call) http.Handler {
 	})
 }
 
-func (s *Server) bounded(c call, a *answer, r *http.Request) error {
+// callBytes is the memory that a call takes besides a body and an answer that are longer than that.
+const callBytes = 32 << 10
+
+func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
 	if s.isStopping() {
 		return errStopping
 	}
-	if !s.calls.TryAcquire(1) {
-		s.metrics.refused.WithLabelValues("calls").Inc()
-		return wire.ErrBusy
-	}
-	defer s.calls.Release(1)
-	if err := checkLength(r); err != nil {
+	if err := a.claim(callBytes); err != nil {
 		return err
 	}
-	if err := checkEncoding(r); err != nil {
-		a.Header().Set("Accept-Encoding", "identity")
-		return err
-	}
-	return c.do(a, r)
-}
-
-// checkLength refuses what is posted with HTTP/1.0 and without a length, which net/http takes to be empty.
-func checkLength(r *http.Request) error {
-	if r.Method == http.MethodPost && !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
-		return badCall("HTTP/1.0 and no Content-Length: there may be a body, of which nothing was read")
-	}
-	return nil
-}
-
-// checkEncoding refuses a body that is compressed: a page would get the fingerprint of its compressed bytes.
-func checkEncoding(r *http.Request) error {
-	for _, coding := range strings.Split(strings.Join(r.Header.Values("Content-Encoding"), ","), ",") {
-		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") && r.ContentLength != 0 {
-			return &callError{wire.ContentEncoding, http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding has %.40q: send the body uncompressed", coding)}
-		}
-	}
-	return nil
-}
-
-// errStopping: the server is about to end.
-var errStopping = stopping{}
-
-type stopping struct{}
-
-func (stopping) Error() string { return "the server is stopping" }
-func (stopping) Unwrap() error { return index.ErrClosed }
-
-// errGivenUp is of a connection on which no more can be read.
-var errGivenUp = &callError{"busy", http.StatusServiceUnavailable, "the connection was given up"}
-
-// answer is what a call writes.
-type answer struct {
-	http.ResponseWriter
-	server    *Server
-	status    int // 0: nothing was written
-	written   int64
-	documents int
-
-	accept      bool // the status is 202
-	last        bool // what is written now ends the answer, and goes out with it
-	multiplexed bool // a stream of HTTP/2, which its write deadline ends though nothing is being written
-}
-
-func (a *answer) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	n, err := a.ResponseWriter.Write(p)
-	a.written += int64(n)
-	return n, err
-}
-
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// json answers with one object.
-func (a *answer) json(v any) error {
-	line, err := wire.Encode(v)
+	values, err := c.values(r.URL)
 	if err != nil {
 		return err
 	}
-	return a.object(line)
+	return c.do(s, a, r, values)
 }
 
-// object answers with one that is encoded.
-func (a *answer) object(line []byte) error {
-	a.Header().Set("Content-Type", "application/json")
-	a.Header().Set("Content-Length", strconv.Itoa(len(line)))
-	if a.accept {
-		a.WriteHeader(http.StatusAccepted)
+// values returns the parameters in the URL of a call. Unknown, repeated and missing ones are errors, and so
+// are URLs that are not percent-encoded: the rest of a URL after & would silently be another parameter.
+func (c *call) values(u *url.URL) (url.Values, error) {
+	const encode = "percent-encode URLs in parameters, as curl -G --data-urlencode does"
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		if name, value, _ := strings.Cut(pair, "="); strings.Contains(value, "://") && strings.ContainsAny(value, "?%+") {
+			return nil, badCall("the parameter %.40s is a URL that is not percent-encoded: %s", name, encode)
+		}
 	}
-	_, err := a.Write(line)
-	return unread(err)
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, badCall("the URL is malformed: %v", err)
+	}
+	for name, given := range values {
+		if !slices.ContainsFunc(c.parameters, func(p parameter) bool { return p.name == name }) {
+			return nil, badCall("%s %s has no parameter %.40q; %s", c.method, c.path, name, encode)
+		}
+		if len(given) > 1 {
+			return nil, badCall("the parameter %s is repeated; %s", name, encode)
+		}
+	}
+	for _, p := range c.parameters {
+		if p.required && !values.Has(p.name) {
+			return nil, badCall("the parameter %s is missing: %s", p.name, p.doc)
+		}
+	}
+	return values, nil
 }
 
-// fail answers with an error; behind lines, it is the last one.
-func (a *answer) fail(r *http.Request, err error) {
-	if errors.Is(err, errUnread) {
-		a.server.metrics.refused.WithLabelValues("unread").Inc()
-		return
-	}
-	http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.server.limits.WriteTime))
-	if a.status == 0 {
-		a.status = writeFailure(a.ResponseWriter, r, err)
-		return
-	}
-	failure, _ := failureOf(err)
-	if line, err := wire.Encode(failure); err == nil {
-		a.Write(line)
-	}
-}
-
-// errUnread: the caller does not take the answer.
-var errUnread = errors.New("the answer is not taken")
-
-func unread(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.Join(errUnread, err)
-}
-
-func failureOf(err error) (wire.Failure, int) {
-	var own *callError
-	if errors.As(err, &own) {
-		return wire.Failure{Error: own.text, Code: own.code}, own.status
-	}
-	code, status := wire.CodeOf(err)
-	return wire.Failure{Error: err.Error(), Code: code}, status
-}
-
-func failing(err error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeFailure(w, r, err) })
-}
-
-// inMidBody has a refusal go out before a stream has ended, and be the last answer on its connection: net/http does not take
-// another call after it safely. Else it would wait for more of the body, which a caller who dawdles sends too late.
-func inMidBody(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && r.ContentLength < 0 {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.Header().Set("Connection", "close")
-	}
-}
-
-// writeFailure answers with an error, and returns the status. What is left of the body is not read.
-func writeFailure(w http.ResponseWriter, r *http.Request, err error) int {
-	inMidBody(w, r)
-	failure, status := failureOf(err)
-	line, _ := json.Marshal(failure)
-	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	if status == http.StatusRequestTimeout || errors.Is(err, errStopping) || err == errGivenUp {
-		w.Header().Set("Connection", "close")
-	}
-	w.WriteHeader(status)
-	w.Write(append(line, '\n'))
-	return status
-}
-
-// healthz says whether a restart would help.
+// healthz reports whether a restart would help.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	if s.failed.Load() {
-		writeFailure(w, r, index.ErrFailed)
+		writeFailure(w, index.ErrFailed)
 		return
 	}
 	w.Write([]byte("ok\n"))
 }
 
-// readyz says whether calls are taken.
+// readyz reports whether calls are taken.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if s.isStopping() {
-		writeFailure(w, r, errStopping)
+		writeFailure(w, errStopping)
 		return
 	}
 	s.healthz(w, r)

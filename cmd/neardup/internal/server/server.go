@@ -1,64 +1,103 @@
-// Package server serves an index over HTTP to crawlers on other processes and machines (docs/api.md,
-// "serve").
+// Package server serves an index over HTTP to crawlers in other processes and on other machines
+// (docs/reference/http.md).
 //
-// It guarantees that what was answered holds as Check's verdicts do: a line comes out once what it says is
-// durable, in the order of the lines that came in. Whatever clients do, what they take is bounded:
-// connections, calls, and the bytes that are read and not answered, and each has its time; what is over a bound
-// is refused at once, counted, and nothing of it is done. Nothing waits in a queue without a bound.
+// A request is read completely, then its documents are answered in order, each once its verdict is
+// durable. Connections, requests, and the memory of all requests together are bounded.
 package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"log"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/process"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 )
 
-// Options of a Server. The zero value serves without a token, with the default limits.
+// Options configures a Server. The zero value serves without a token, with the default limits.
 type Options struct {
 	Limits
 
-	// Token is what callers must know. "": whoever can connect may call; serve it on loopback only.
+	// Token is what callers must send. If it is empty, everyone who can connect may call; listen on
+	// loopback only.
 	Token string
 
-	// TLS is how callers know the server. nil: connections are not encrypted.
+	// TLS is the configuration of encrypted connections. If it is nil, connections are not encrypted.
 	TLS *tls.Config
 
-	// Checkpoints is the folder that checkpoints are made in. "": none are.
+	// Checkpoints is the directory of checkpoints. If it is empty, callers cannot make any.
 	Checkpoints string
 
-	// CompactionBytes is the memory for sorting that a compaction takes. 0: 1 GiB.
+	// CompactionBytes is the memory for sorting in a compaction. 0: 1 GiB.
 	CompactionBytes int64
 
-	// Rule returns by what compare compares at the time. nil: the rule of the index's analyzer and k.
+	// Rule returns the rule of comparisons. nil: the rule of the analyzer and k of the index.
 	Rule func() match.Rule
 
-	// Page shows the index to people, at "/". nil: there is nothing there.
+	// Page serves the pages for people, at view.Patterns. nil: there are none.
 	Page http.Handler
 
-	// AccessLog gets a line for each call. nil: none.
+	// AccessLog receives a record for each call. nil: none.
 	AccessLog *slog.Logger
 
-	// Failed is told, once, why the index takes no more writes. nil: no one is.
+	// Failed is called once, with the first error of a write after which the index takes no more.
 	Failed func(error)
 }
 
-// panics is what net/http logs to. Calls that panicked are told with their traces; what clients do wrong is counted.
-type panics struct{}
+// Limits bounds what clients take. A limit of 0 is its default.
+type Limits struct {
+	Connections  int   // open connections, more wait to be accepted; default 4096
+	RequestBytes int64 // body of a request, inflated; default 32 MiB, at least one document of PageBytes
+	MemoryBytes  int64 // bodies and long answers of all requests; default 256 MiB, at least twice RequestBytes
+	PageBytes    int   // page, larger ones are skipped; default neardup.DefaultMaxBody
 
-func (panics) Write(text []byte) (int, error) {
+	// These are the timeouts of http.Server; defaults 10 s, 1 min, 5 min and 5 min.
+	ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Connections = cmp.Or(l.Connections, 4096)
+	l.PageBytes = cmp.Or(l.PageBytes, neardup.DefaultMaxBody)
+	line := int64(l.PageBytes)/3*4 + 4*(match.MaxKeyBytes+match.MaxScopeBytes) // a page in base64
+	l.RequestBytes = max(cmp.Or(l.RequestBytes, 32<<20), line)
+	l.MemoryBytes = max(cmp.Or(l.MemoryBytes, 256<<20), 2*l.RequestBytes)
+	l.ReadHeaderTimeout = cmp.Or(l.ReadHeaderTimeout, 10*time.Second)
+	l.ReadTimeout = cmp.Or(l.ReadTimeout, time.Minute)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, 5*time.Minute)
+	l.IdleTimeout = cmp.Or(l.IdleTimeout, 5*time.Minute)
+	return l
+}
+
+// MostConnections returns how many connections leave the index the files that it may have open
+// (docs/limits.md). If a log or a table cannot be created, the index takes no more writes.
+func MostConnections() int { return mostConnections(process.OpenFilesLimit()) }
+
+func mostConnections(openFiles uint64) int {
+	return int(min(process.HostFiles(openFiles), math.MaxInt32))
+}
+
+// headerBytes is the largest header of a request: a URL holds a key of 64 KiB, percent-encoded.
+const headerBytes = 256 << 10
+
+// errorLog is the log of net/http. It keeps the traces of panics only: errors of clients are counted.
+type errorLog struct{}
+
+func (errorLog) Write(text []byte) (int, error) {
 	if bytes.Contains(text, []byte("panic serving")) {
 		log.Print(string(text))
 	}
@@ -74,89 +113,80 @@ type Server struct {
 	http    *http.Server
 	metrics *metrics
 
-	calls    *semaphore.Weighted // calls under way
-	bytes    *semaphore.Weighted // read and not answered yet, or of queries and not taken yet
-	queries  *semaphore.Weighted // that are in the index
-	batches  *semaphore.Weighted // that are in the index
-	analysis *semaphore.Weighted // pages that are made fingerprints of: one takes several times its size
+	memory   *semaphore.Weighted // bytes of requests
+	queries  *semaphore.Weighted // queries for many matches
+	analysis *semaphore.Weighted // goroutines that analyze pages: a page takes several times its size
 
 	compaction    task
 	checkpointing task
-	tasks         sync.WaitGroup // compactions and checkpoints that are running
+	running       sync.WaitGroup // calls and tasks
 
-	stopping context.Context // done when no more is to be begun
+	stopping context.Context // done when nothing more may begin
 	stop     context.CancelFunc
-	cut      atomic.Bool // connections are closed one after the other, whatever is under way
-	failed   atomic.Bool // a write has failed, and so will all later ones
+	failed   atomic.Bool // a write has failed, and all later writes will
 }
 
-// New makes a Server of an index, which must stay open until Close has returned.
+// New returns a Server of an index, which must stay open until Close has returned.
 func New(x *neardup.Index, o Options) *Server {
 	l := o.Limits.withDefaults()
 	s := &Server{
 		index: x, opts: o, limits: l, metrics: newMetrics(x),
-		calls:    semaphore.NewWeighted(int64(l.Calls)),
-		bytes:    semaphore.NewWeighted(l.Bytes),
-		queries:  semaphore.NewWeighted(maxBatches),
-		batches:  semaphore.NewWeighted(maxBatches),
+		memory:   semaphore.NewWeighted(l.MemoryBytes),
+		queries:  semaphore.NewWeighted(32),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.handler = untilLast(s.routes())
+	s.handler = s.routes()
 	s.http = &http.Server{
 		Handler:           s.handler,
-		ConnContext:       withConn,
-		ReadHeaderTimeout: l.HeaderTime,
-		ReadTimeout:       l.BodyTime,
-		WriteTimeout:      l.BodyTime + l.WriteTime,
-		IdleTimeout:       l.IdleTime,
-		MaxHeaderBytes:    l.HeaderBytes,
-		ErrorLog:          log.New(panics{}, "", 0),
+		ConnState:         s.metrics.connState,
+		ReadHeaderTimeout: l.ReadHeaderTimeout,
+		ReadTimeout:       l.ReadTimeout,
+		WriteTimeout:      l.WriteTimeout,
+		IdleTimeout:       l.IdleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		ErrorLog:          log.New(errorLog{}, "", 0),
 	}
 	return s
 }
 
-// Handler returns what answers calls. It leaves the bounds of connections and their times to its server.
+// Handler returns the handler of all calls, without the limits of connections and their timeouts.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Serve answers on a listener until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	s.http.ConnState = s.noteState
 	serve := s.http.Serve
 	if s.opts.TLS != nil {
 		s.http.TLSConfig = s.opts.TLS.Clone()
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
-	err := serve(&boundedListener{Listener: l, server: s, room: make(chan struct{}, s.limits.Connections)})
+	err := serve(netutil.LimitListener(l, s.limits.Connections))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// Shutdown takes no more calls, and ends when those under way are answered, or ctx does.
+// Shutdown takes no more calls. It returns when the calls in progress are answered, or ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		s.cut.Store(true)
 		err = errors.Join(err, s.http.Close())
 	}
 	return err
 }
 
-// Close must follow Shutdown. It ends when nothing uses the index any more.
+// Close must follow Shutdown. It returns when nothing uses the index any more.
 func (s *Server) Close() {
 	s.stop()
-	s.cut.Store(true)
 	s.http.Close()
-	s.calls.Acquire(context.Background(), int64(s.limits.Calls)) // until each handler has returned
-	s.tasks.Wait()
+	s.running.Wait()
 }
 
 func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
 
-// noteError remembers that the index takes no more writes, and tells why.
+// noteError records that the index takes no more writes, and reports the cause once.
 func (s *Server) noteError(err error) {
 	if errors.Is(err, index.ErrFailed) && !s.failed.Swap(true) && s.opts.Failed != nil {
 		s.opts.Failed(err)

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +27,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/checktest"
@@ -86,6 +91,7 @@ func TestFullDisk(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Host = "localhost"
+		r.Header.Set("Content-Type", api.JSONLines)
 		s.Handler().ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
@@ -122,7 +128,7 @@ func inMemory() *neardup.Options {
 
 func dial(t *testing.T, address string, o *client.Options) *client.Client {
 	t.Helper()
-	c, err := client.Open(address, o)
+	c, err := client.Open(t.Context(), address, o)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -143,13 +149,20 @@ func answerOf(t *testing.T, r *http.Response, err error) (status int, said strin
 	return r.StatusCode, string(text)
 }
 
+// post posts lines of JSON.
 func post(t *testing.T, url, body string) (status int, said string) {
 	t.Helper()
-	r, err := http.Post(url, "", strings.NewReader(body))
+	return postAs(t, url, api.JSONLines, body)
+}
+
+// postAs posts a body of a Content-Type.
+func postAs(t *testing.T, url, contentType, body string) (status int, said string) {
+	t.Helper()
+	r, err := http.Post(url, contentType, strings.NewReader(body))
 	return answerOf(t, r, err)
 }
 
-// A client says what the front door says, to the same in the same order.
+// TestSuite: a client passes the tests of a local index.
 func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker {
 		_, address := serve(t, open(t, nil), Options{})
@@ -157,8 +170,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// What is compared of a line with more than one document is what docs/api.md says, and no fingerprint is made of compressed bytes.
-func TestWhatIsCompared(t *testing.T) {
+// TestContentOfDocument: if a document has several fields with content, the one that docs/reference/http.md names is compared.
+func TestContentOfDocument(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{})
 	line := func(fields string) string { return `{"key":"a",` + fields + "}\n" }
 	body := `"body":"` + base64.StdEncoding.EncodeToString([]byte("three little words")) + `"`
@@ -169,7 +182,7 @@ func TestWhatIsCompared(t *testing.T) {
 	} {
 		_, said := post(t, address+"/v1/query", line(test.fields))
 		if _, want := post(t, address+"/v1/query", line(test.first)); said != want || !strings.Contains(said, `"fingerprint"`) {
-			t.Errorf("%s: %s, want that of %s, %s", test.fields, said, test.first, want)
+			t.Errorf("%s: %s, want the answer to %s, %s", test.fields, said, test.first, want)
 		}
 	}
 	for _, k := range []string{"-1", "-7", "7"} {
@@ -177,23 +190,53 @@ func TestWhatIsCompared(t *testing.T) {
 			t.Errorf("maxDistance %s: %d, %s", k, status, said)
 		}
 	}
-	for coding, want := range map[string]int{"gzip": 415, "ZSTD": 415, "identity, br": 415, "x": 415, "identity": 200, "Identity": 200, "": 200} {
-		for _, path := range []string{"/v1/check", "/v1/check?key=a", "/v1/query", "/v1/query?key=a"} {
-			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(line(`"text":"some words"`)))
-			r.Header.Set("Content-Encoding", coding)
-			if strings.Contains(path, "key=") {
-				r.Header.Set("Content-Type", "text/plain")
-			}
+}
+
+// compressed returns a text as gzip.
+func compressed(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, text)
+	z.Close()
+	return b.String()
+}
+
+// TestContentEncoding: gzip is inflated, within the limit of a request, and other encodings are refused.
+func TestContentEncoding(t *testing.T) {
+	_, address := serve(t, open(t, nil), Options{Limits: Limits{PageBytes: 1 << 10, RequestBytes: 1 << 20}})
+	const document = `{"key":"a","text":"some words"}` + "\n"
+	for _, test := range []struct {
+		encoding, body string
+		status         int
+		want           string
+	}{
+		{"", document, 200, `"key":"a"`},
+		{"Identity", document, 200, `"key":"a"`},
+		{"gzip", compressed(document), 200, `"key":"a"`},
+		{"GZIP", compressed(document + document), 200, `"key":"a"`},
+		{"gzip", document, 400, `"bad_request"`},
+		{"gzip", compressed(document)[:30], 400, `"bad_request"`},
+		{"gzip", compressed(strings.Repeat(document, 100_000)), 413, `"too_large"`},
+		{"br", document, 415, `"content_type"`},
+		{"gzip, gzip", document, 415, `"content_type"`},
+	} {
+		for _, path := range []string{"/v1/check", "/v1/query", "/v1/explain"} {
+			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(test.body))
+			r.Header.Set("Content-Encoding", test.encoding)
+			r.Header.Set("Content-Type", api.JSONLines)
 			answer, err := http.DefaultClient.Do(r)
-			status, said := answerOf(t, answer, err)
-			if status != want || (want == 415) != strings.Contains(said, `"code":"content_encoding"`) {
-				t.Errorf("%s, %q: %d, %s", path, coding, status, said)
+			if status, said := answerOf(t, answer, err); status != test.status || !strings.Contains(said, test.want) {
+				t.Errorf("%s, %q, %d bytes: %d, %s", path, test.encoding, len(test.body), status, said)
 			}
 		}
 	}
-	r, err := http.Post(address+"/v1/check?key=b", "application/x-www-form-urlencoded", strings.NewReader("<p>some words"))
-	if _, said := answerOf(t, r, err); !strings.Contains(said, "not text: application/x-www-form-urlencoded") || !strings.Contains(said, "give its Content-Type") {
-		t.Error(said)
+	page := compressed("<p>some words of a page")
+	r, _ := http.NewRequest(http.MethodPost, address+"/v1/check?key=p", strings.NewReader(page))
+	r.Header.Set("Content-Encoding", "gzip")
+	r.Header.Set("Content-Type", "text/html")
+	answer, err := http.DefaultClient.Do(r)
+	if status, said := answerOf(t, answer, err); status != 200 || !strings.Contains(said, `"verdict":"new"`) {
+		t.Error(status, said)
 	}
 }
 
@@ -278,7 +321,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	if _, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := client.Open("http://127.0.0.1:1", &client.Options{RetryFor: -1}); err == nil {
+	if _, err := client.Open(t.Context(), "http://127.0.0.1:1", &client.Options{RetryFor: -1}); err == nil {
 		t.Error("a server that is not there was opened")
 	}
 }
@@ -333,10 +376,6 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusConflict {
 		t.Error(status, said)
 	}
-	r, err := http.Get(address + "/v1/pairs?of=7")
-	if status, said := answerOf(t, r, err); status != http.StatusOK || !strings.Contains(said, `"matches":[]`) {
-		t.Error(status, said)
-	}
 }
 
 // finished waits until a task has finished, and returns its state.
@@ -372,12 +411,12 @@ func TestTasks(t *testing.T) {
 	if again, err := s.start(&work, "a", nil); err != nil || again.State != "running" {
 		t.Error(again, err)
 	}
-	if other, err := s.start(&work, "b", nil); !errors.Is(err, wire.ErrBusy) {
+	if other, err := s.start(&work, "b", nil); !errors.Is(err, api.ErrBusy) {
 		t.Error(other, err)
 	}
 	release <- index.ErrCorrupt
 	waitFor(t, func() bool { return work.get().State != "running" })
-	if state := work.get(); state.State != "failed" || state.Code != "corrupt" || state.Name != "a" {
+	if state := work.get(); state.State != "failed" || state.Error.Code != "corrupt" || state.Name != "a" {
 		t.Errorf("%+v", state)
 	}
 	// The context of a call whose client disconnects before it is answered.
@@ -400,21 +439,13 @@ func TestTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.stop()
-	s.tasks.Wait()
-	if state := last.get(); state.State != "failed" || state.Code != "closed" {
+	s.running.Wait()
+	if state := last.get(); state.State != "failed" || state.Error.Code != "closed" {
 		t.Errorf("%+v", state)
 	}
 }
 
-// postAs posts a body of a Content-Type.
-func postAs(t *testing.T, url, contentType, body string) (status int, said string) {
-	t.Helper()
-	r, err := http.Post(url, contentType, strings.NewReader(body))
-	return answerOf(t, r, err)
-}
-
-// Lines have their keys and their content in the fields that the command reads. A line that is malformed is an error with its number and its key, stores
-// nothing, and does not end the call; and it is the same for a body of each length, and for a query.
+// TestLineFields: a malformed line is an error with its number, stores nothing, and does not end the request.
 func TestLineFields(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})
@@ -427,17 +458,17 @@ func TestLineFields(t *testing.T) {
 {"key":"none"}` + "\r\n\ufeff" + `{"id":7,"content":"a text of seven words and no more"}` + "\r\n"
 	checks := []string{
 		`"key":"https://a.example/1","fingerprint":`,
-		`{"error":"line 3: unknown field \"scop\"; a document is in html,`,
+		`{"error":{"code":"bad_line","message":"unknown field \"scop\": the document is in html,`,
 		`"verdict":"unchanged"`,
-		`{"error":"line 5: not JSON: byte 33: NaN and Infinity are not JSON`,
-		`{"error":"line 6: maxDistance and limit are fields of a query","code":"bad_line","line":6,"key":"limit"}`,
-		`{"error":"line 7: no document: want html, text, content, body or fingerprint","code":"bad_line","line":7,"key":"none"}`,
+		`{"error":{"code":"bad_line","message":"not JSON: byte 33: NaN and Infinity are not JSON`,
+		`{"error":{"code":"bad_line","message":"maxDistance and limit are fields of a query","line":6}}`,
+		`{"error":{"code":"bad_line","message":"no document: want html, text, content, body or fingerprint","line":7}}`,
 		`{"key":"7","fingerprint":`,
 	}
-	for _, padding := range []int{0, smallBody} {
-		status, said := post(t, address+"/v1/check", lines+strings.Repeat(" ", padding))
+	for _, more := range []int{0, 2 * window} {
+		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
 		got := strings.Split(strings.TrimSpace(said), "\n")
-		if status != 200 || len(got) != len(checks) {
+		if status != 200 || len(got) != len(checks)+more {
 			t.Fatalf("%d, %s", status, said)
 		}
 		for i, want := range checks {
@@ -449,7 +480,7 @@ func TestLineFields(t *testing.T) {
 			t.Errorf("%d documents are stored, want 2", n)
 		}
 	}
-	if status, said := post(t, address+"/v1/query", `{"text":"b","limits":1}`+"\n"+`{"text":"b","limit":1}`); status != 200 || !strings.HasPrefix(said, `{"error":"line 1: unknown field \"limits\"`) || !strings.Contains(said, `"matches":[]`) {
+	if status, said := post(t, address+"/v1/query", `{"text":"b","limits":1}`+"\n"+`{"text":"b","limit":1}`); status != 200 || !strings.Contains(said, `"line":1}}`) || !strings.Contains(said, `"matches":[`) {
 		t.Errorf("%d, %s", status, said)
 	}
 	for _, key := range []string{"https://a.example/1", "7"} {
@@ -459,51 +490,57 @@ func TestLineFields(t *testing.T) {
 	}
 }
 
-// The Content-Type of a body without the parameter key selects its parser. A body that is no documents at all is refused, and nothing of it is stored.
-func TestBodyTypes(t *testing.T) {
+// TestContentType: the Content-Type of a body selects its parser and the form of the answer. A body that does not fit is refused, and
+// nothing of it is stored.
+func TestContentType(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<title>a</title>\n<p>some words\n"
 	const pretty = "{\n  \"url\": \"p\",\n  \"text\": \"some words\"\n}\n"
 	const array = `[{"url":"p","text":"some words"},` + "\n" + `{"url":"q","texts":"b"}, 5, {"url":"r","text":"quite another text"}]`
 	for _, test := range []struct {
-		contentType, body string
-		status            int
-		want              []string
-		stored            uint64
-		lines             int // of the answer, if it is one
+		contentType, query, body string
+		status                   int
+		answers                  string // its Content-Type
+		want                     string // regular expression
+		stored                   uint64
 	}{
-		{"text/html; charset=utf-8", page, 400, []string{"?key=", `"bad_request"`}, 0, 0},
-		{"text/plain", `{"key":"a","text":"b"}`, 400, []string{"?key=", `"bad_request"`}, 0, 0},
-		{"", page, 400, []string{"line 1 is not an object", "?key="}, 0, 0},
-		{"", "\n\n" + page, 400, []string{"line 3 is not an object"}, 0, 0},
-		{"", pretty, 400, []string{"line 1 is not an object", "application/json"}, 0, 0},
-		{"", array, 400, []string{"line 1 is not an object", "application/json"}, 0, 0},
-		{"", page + strings.Repeat("<p>words\n", smallBody/4), 400, []string{"line 1 is not an object", "?key="}, 0, 0},
-		{"application/x-www-form-urlencoded", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200, []string{`"verdict":"new"`}, 1, 1},
-		{"application/json", pretty, 200, []string{`"key":"p"`, `"verdict":"new"`}, 1, 1},
-		{"application/json; charset=utf-8", "\ufeff" + array, 200, []string{`"key":"p"`, `{"error":"line 2: unknown field \"texts\"`, `"error":"line 3: not a JSON object but a number"`, `"key":"r"`}, 2, 4},
-		{"application/json", pretty + pretty, 200, []string{`"verdict":"new"`, `"verdict":"unchanged"`}, 1, 2},
-		{"application/json", array + "]", 400, []string{"the body is not JSON"}, 0, 0},
-		{"application/json", array[:40], 400, []string{"the body is not JSON"}, 0, 0},
-		{"application/json", "[]", 200, nil, 0, 0},
-		{"application/json", "", 200, nil, 0, 0},
-		{"application/json", `[{"text":"` + strings.Repeat("a ", 3<<20) + `"}]`, 413, []string{`"too_large"`, "application/x-ndjson"}, 0, 0},
-		{"application/xml", page, 415, []string{`"content_type"`}, 0, 0},
+		{"text/html; charset=utf-8", "?key=p", page, 200, "application/json", `^{"key":"p",.*"verdict":"new"}\n$`, 1},
+		{"text/plain", "?key=&scope=s", "words", 200, "application/json", `^{"key":"",.*"verdict":"new"}\n$`, 1},
+		{"application/xhtml+xml", "?key=p", page, 200, "application/json", `"verdict":"new"`, 1},
+		{"text/html", "", page, 400, "application/json", `\?key=`, 0},
+		{"text/plain", "?scope=s", `{"key":"a","text":"b"}`, 400, "application/json", `\?key=`, 0},
+		{"application/x-ndjson", "", page, 400, "application/json", `line 1 is not a JSON object.*\?key=`, 0},
+		{"application/x-ndjson", "", "\n\n" + page, 400, "application/json", `line 3 is not a JSON object`, 0},
+		{"application/x-ndjson", "", pretty, 400, "application/json", `line 1 is not a JSON object.*application/json`, 0},
+		{"application/x-ndjson", "", array, 400, "application/json", `line 1 is not a JSON object.*application/json`, 0},
+		{"application/x-ndjson", "", "", 200, "application/x-ndjson", `^$`, 0},
+		{"application/x-ndjson", "?key=a", `{"text":"b"}`, 400, "application/json", `has no parameters`, 0},
+		{"application/jsonl", "", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200, "application/x-ndjson", `^{"key":"a",.*}\n$`, 1},
+		{"application/json", "", pretty, 200, "application/json", `^{"key":"p",.*"verdict":"new"}\n$`, 1},
+		{"application/json; charset=utf-8", "", "\ufeff" + array, 200, "application/json", `^\[{"key":"p"[^\n]*\n,{"error":{"code":"bad_line","message":"unknown field [^\n]*"line":2}}\n,{"error":[^\n]*not a JSON object but a number","line":3}}\n,{"key":"r"[^\n]*\n\]\n$`, 2},
+		{"application/json", "", `{"text":1}`, 400, "application/json", `^{"error":{"code":"bad_line","message":"text: want a string, got a number","line":1}}\n$`, 0},
+		{"application/json", "", pretty + pretty, 400, "application/json", `more after its first value`, 0},
+		{"application/json", "", array + "]", 400, "application/json", `not a JSON object or array`, 0},
+		{"application/json", "", array[:40], 400, "application/json", `not a JSON object or array`, 0},
+		{"application/json", "", "[]", 200, "application/json", `^\[\]\n$`, 0},
+		{"application/json", "", "", 400, "application/json", `not a JSON object or array`, 0},
+		{"application/json", "", `[{"text":"` + strings.Repeat("a ", 2<<20) + `"}]`, 413, "application/json", `"too_large"`, 0},
+		{"application/xml", "", page, 415, "application/json", `"content_type"`, 0},
+		{"image/png", "?key=p", page, 415, "application/json", `"content_type"`, 0},
+		{"application/x-www-form-urlencoded", "", `{"key":"a","text":"b"}`, 415, "application/json", `"content_type"`, 0},
+		{"", "", `{"key":"a","text":"b"}`, 415, "application/json", `want application/x-ndjson or application/json`, 0},
 	} {
 		x := open(t, nil)
-		_, address := serve(t, x, Options{Limits: Limits{PageBytes: 4 << 20}})
-		status, said := postAs(t, address+"/v1/check", test.contentType, test.body)
-		if status != test.status || x.Stats().Documents != test.stored || status == 200 && strings.Count(said, "\n") != test.lines {
-			t.Errorf("%s, %.60q: %d, %d documents, %s", test.contentType, test.body, status, x.Stats().Documents, said)
-		}
-		for _, want := range test.want {
-			if !strings.Contains(said, want) {
-				t.Errorf("%s, %.60q: %s, want %s", test.contentType, test.body, said, want)
-			}
+		_, address := serve(t, x, Options{Limits: Limits{PageBytes: 1 << 20, RequestBytes: 1 << 20}})
+		r, err := http.Post(address+"/v1/check"+test.query, test.contentType, strings.NewReader(test.body))
+		must(t, err)
+		status, said := answerOf(t, r, nil)
+		if status != test.status || x.Stats().Documents != test.stored || r.Header.Get("Content-Type") != test.answers || !regexp.MustCompile("(?s)"+test.want).MatchString(said) {
+			t.Errorf("%s, %s, %.60q: %d, %s, %d documents, %s; want %s", test.contentType, test.query, test.body, status, r.Header.Get("Content-Type"), x.Stats().Documents, said, test.want)
 		}
 	}
 }
 
-// A URL that is not percent-encoded is refused instead of being taken for a part of itself.
+// TestParameters: a URL that is not percent-encoded is refused. Otherwise its part before & would be the key.
 func TestParameters(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})
@@ -512,8 +549,8 @@ func TestParameters(t *testing.T) {
 		"key=http://a.example/x?id=1":                        "not percent-encoded",
 		"key=http://a.example/a+b":                           "not percent-encoded",
 		"key=http://a.example/%C3%A9":                        "not percent-encoded",
-		"key=http://a.example/x&id=1":                        "unknown parameter \\\"id\\\", want key, scope, kind; percent-encode",
-		"key=a&scope=b&scope=c":                              "the parameter scope is given 2 times; percent-encode",
+		"key=http://a.example/x&id=1":                        "POST /v1/check has no parameter \\\"id\\\"; percent-encode",
+		"key=a&scope=b&scope=c":                              "the parameter scope is repeated; percent-encode",
 		"key=http%3A%2F%2Fa.example%2Fx%3Fid%3D1%26scope%3D": `"key":"http://a.example/x?id=1&scope=","fingerprint"`,
 		"key=http://a.example/x&scope=de":                    `"key":"http://a.example/x","fingerprint"`,
 	} {
@@ -522,10 +559,124 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %d, %s; want %s", query, status, said, want)
 		}
 	}
-	for _, path := range []string{"/v1/documents?key=http://a.example/x?id=1", "/v1/pairs?of=http://a.example/x?id=1", "/v1/compare?a=http://a.example/x?id=1&b=b"} {
+	for path, want := range map[string]string{
+		"/v1/document?key=http://a.example/x?id=1":  "not percent-encoded",
+		"/v1/compare?a=http://a.example/x?id=1&b=b": "not percent-encoded",
+		"/v1/document":          "the parameter key is missing",
+		"/v1/compare?a=a":       "the parameter b is missing",
+		"/v1/documents?limit=0": "limit is",
+		"/v1/documents?after=x": "after is",
+	} {
 		r, err := http.Get(address + path)
-		if status, said := answerOf(t, r, err); status != 400 || !strings.Contains(said, "not percent-encoded") {
+		if status, said := answerOf(t, r, err); status != 400 || !strings.Contains(said, want) {
 			t.Errorf("%s: %d, %s", path, status, said)
 		}
+	}
+}
+
+// TestUnknownPaths: a path or a method that there is not gets an error of JSON, also among the pages for people.
+func TestUnknownPaths(t *testing.T) {
+	for _, page := range []http.Handler{nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page") })} {
+		_, address := serve(t, open(t, nil), Options{Page: page})
+		for call, want := range map[string]int{"GET /v1/nothing": 404, "GET /v2/": 404, "GET /nothing": 404, "POST /v1/stats": 405, "GET /v1/check": 405, "PUT /v1/document": 405} {
+			method, path, _ := strings.Cut(call, " ")
+			r, _ := http.NewRequest(method, address+path, nil)
+			answer, err := http.DefaultClient.Do(r)
+			must(t, err)
+			var failure api.Failure
+			status, said := answerOf(t, answer, nil)
+			if err := json.Unmarshal([]byte(said), &failure); err != nil || status != want || failure.Error.Code == "" || (want == 405) != (answer.Header.Get("Allow") != "") {
+				t.Errorf("%s: %d, %s, %v", call, status, said, err)
+			}
+		}
+	}
+}
+
+// TestListAndDelete: the list has every document once, in parts, and documents are deleted by key and by ID.
+func TestListAndDelete(t *testing.T) {
+	x := open(t, inMemory())
+	var docs []index.Document
+	for n := range 2_345 {
+		docs = append(docs, index.Document{Key: fmt.Sprintf("key %d \xff", n), Fingerprint: 1 + checkFingerprint(n, 0), Tokens: 100, Scope: "s"})
+	}
+	must(t, x.Add(t.Context(), docs...))
+	_, address := serve(t, x, Options{})
+	c := dial(t, address, nil)
+	list := func() (keys []string) {
+		for d, err := range c.Documents(t.Context()) {
+			must(t, err)
+			if d.ID == 0 || d.Scope != "s" || d.Added.IsZero() {
+				t.Errorf("%+v", d)
+			}
+			keys = append(keys, d.Key)
+		}
+		return keys
+	}
+	got := list()
+	if len(got) != len(docs) || got[0] != docs[0].Key || got[2_344] != docs[2_344].Key || len(slices.Compact(got)) != len(docs) {
+		t.Errorf("%d documents, want %d", len(got), len(docs))
+	}
+	if n, err := c.Delete(t.Context(), append([]string{"no such key"}, got[1:2_000]...)...); n != 1_999 || err != nil {
+		t.Error(n, err)
+	}
+	if status, said := postAs(t, address+"/v1/documents/delete", "application/json", `{"keys":["none"],"ids":[2001,2002,1]}`); status != 200 || said != `{"deleted":3}`+"\n" {
+		t.Error(status, said)
+	}
+	if got := list(); len(got) != 343 || got[0] != docs[2_002].Key {
+		t.Errorf("%d documents, %v", len(got), got)
+	}
+	for body, want := range map[string]string{`{"key":["a"]}`: "bad_request", `[]`: "bad_request", "": "bad_request"} {
+		if status, said := postAs(t, address+"/v1/documents/delete", "application/json", body); status != 400 || !strings.Contains(said, want) {
+			t.Error(body, status, said)
+		}
+	}
+	if status, said := post(t, address+"/v1/documents/delete", `{}`); status != 415 {
+		t.Error(status, said)
+	}
+}
+
+// TestExplain: explain returns the verdict that check returns then, and the documents that decide it, and stores nothing.
+func TestExplain(t *testing.T) {
+	x := open(t, nil)
+	_, address := serve(t, x, Options{})
+	for _, step := range checktest.Crawl() {
+		if len(step.Page.Body) > 1<<20 || len(step.Page.URL) > 1<<10 {
+			continue
+		}
+		line, err := wire.Encode(wire.OfPage(&step.Page))
+		must(t, err)
+		before := x.Stats()
+		var explained struct {
+			api.Checked
+			Candidates []struct {
+				B       struct{ Key string }
+				Match   bool
+				Decided []string
+			}
+		}
+		status, said := postAs(t, address+"/v1/explain", "application/json", string(line))
+		if err := json.Unmarshal([]byte(said), &explained); err != nil || status != 200 {
+			t.Fatal(err, status, said)
+		}
+		if after := x.Stats(); after.Documents != before.Documents || after.NextID != before.NextID {
+			t.Error("it was stored")
+		}
+		v, err := x.Check(t.Context(), step.Page)
+		must(t, err)
+		want := wire.Checked(step.Page.URL, explained.Fingerprint, &v)
+		if got := wire.Verdict(&explained.Checked); got.Status != v.Status || got.Of.ID != v.Of.ID || got.Near != v.Near || got.Removed != v.Removed || got.Reason != v.Reason {
+			t.Errorf("explained %+v, checked %+v", explained.Checked, want)
+		}
+		if v.Status == neardup.Duplicate && (len(explained.Candidates) == 0 || !explained.Candidates[0].Match || explained.Candidates[0].B.Key != v.Of.Key) {
+			t.Errorf("%+v is not a candidate: %s", v.Of, said)
+		}
+	}
+	r, err := http.Get(address + "/v1/explain?key=museum")
+	if status, said := answerOf(t, r, err); status != 200 || !strings.Contains(said, `"verdict":"unchanged"`) {
+		t.Error(status, said)
+	}
+	r, err = http.Get(address + "/v1/explain?key=ferry.txt")
+	if status, said := answerOf(t, r, err); status != 404 || !strings.Contains(said, "send it to POST /v1/explain") {
+		t.Error(status, said)
 	}
 }

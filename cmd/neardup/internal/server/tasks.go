@@ -5,26 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// TaskState is the answer to a call that starts a compaction or a checkpoint, and to one that asks for its state.
+// TaskState is the state of a compaction or a checkpoint.
 type TaskState struct {
-	State      string             `json:"state"` // none, running, done or failed
-	Error      string             `json:"error,omitempty"`
-	Code       string             `json:"code,omitempty"`
-	Name       string             `json:"name,omitempty"` // of a checkpoint
-	Compaction *compaction.Report `json:"compaction,omitempty"`
-	Checkpoint *Checkpointed      `json:"checkpoint,omitempty"`
+	State      string             `json:"state" doc:"none, running, done or failed"`
+	Error      *api.Error         `json:"error,omitempty" doc:"why it failed"`
+	Name       string             `json:"name,omitempty" doc:"name of a checkpoint"`
+	Compaction *compaction.Report `json:"compaction,omitempty" doc:"result of a compaction"`
+	Checkpoint *Checkpointed      `json:"checkpoint,omitempty" doc:"result of a checkpoint"`
 }
 
-// task is a compaction or a checkpoint: one runs at a time, whether its caller waits for it or not. Only the end of the
-// server cancels it.
+// Checkpointed is a complete checkpoint.
+type Checkpointed struct {
+	Checkpoint string `json:"checkpoint" doc:"its directory on the server"`
+	Documents  uint64 `json:"documents" doc:"documents of the index"`
+	DiskBytes  uint64 `json:"diskBytes" doc:"size of the index; linked files count"`
+}
+
+// task is a compaction or a checkpoint. One runs at a time, and only the end of the server cancels it.
 type task struct {
 	mu    sync.Mutex
 	state TaskState // of the last one
@@ -39,19 +47,19 @@ func (t *task) get() TaskState {
 	return t.state
 }
 
-// start runs work in the background and returns its state. If a task with that name is running, it returns the state of that one;
-// if one with another name is, ErrBusy.
+// start runs work in the background and returns its state. If a task of that name is running, start
+// returns its state; if one of another name is running, ErrBusy.
 func (s *Server) start(t *task, name string, work func(ctx context.Context, done *TaskState) error) (TaskState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.State == "running" {
 		if t.state.Name != name {
-			return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", wire.ErrBusy, t.state.Name)
+			return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", api.ErrBusy, t.state.Name)
 		}
 		return t.state, nil
 	}
 	t.state = TaskState{State: "running", Name: name}
-	s.tasks.Go(func() {
+	s.running.Go(func() {
 		done := TaskState{State: "done", Name: name}
 		if err := work(s.stopping, &done); err != nil {
 			if s.isStopping() && errors.Is(err, context.Canceled) {
@@ -59,7 +67,7 @@ func (s *Server) start(t *task, name string, work func(ctx context.Context, done
 			}
 			s.noteError(err)
 			failure, _ := failureOf(err)
-			done = TaskState{State: "failed", Name: name, Error: failure.Error, Code: failure.Code}
+			done = TaskState{State: "failed", Name: name, Error: &failure.Error}
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -68,60 +76,45 @@ func (s *Server) start(t *task, name string, work func(ctx context.Context, done
 	return t.state, nil
 }
 
-// accepted answers with the state of a task that was started.
-func (a *answer) accepted(state TaskState, path string) error {
+// accepted answers with the state of a task that was started, and the path of its state.
+func (a *answer) accepted(state TaskState, path string, err error) error {
+	if err != nil {
+		return err
+	}
 	a.Header().Set("Location", path)
-	a.accept = true
 	return a.json(state)
 }
 
-// compact answers POST /v1/compact. The compaction runs in the background, while calls go on.
-func (s *Server) compact(a *answer, r *http.Request) error {
-	if _, err := parametersOf(r); err != nil {
-		return err
-	}
+// compact answers POST /v1/compact.
+func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
 	state, err := s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
 		report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
 		done.Compaction = &report
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return a.accepted(state, "/v1/compact")
+	return a.accepted(state, "/v1/compact", err)
 }
 
-// compactState answers GET /v1/compact with the state of the last compaction that a call started.
-func (s *Server) compactState(a *answer, r *http.Request) error {
-	if _, err := parametersOf(r); err != nil {
-		return err
-	}
+// compactState answers GET /v1/compact.
+func (s *Server) compactState(a *answer, _ *http.Request, _ url.Values) error {
 	return a.json(s.compaction.get())
 }
 
-// Checkpointed is a checkpoint that was made.
-type Checkpointed struct {
-	Checkpoint string `json:"checkpoint"`
-	Documents  uint64 `json:"documents"`
-	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
-}
+var checkpointName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
-// checkpoint answers POST /v1/checkpoint?name=. The checkpoint is a directory of that name in the directory of all checkpoints.
-func (s *Server) checkpoint(a *answer, r *http.Request) error {
+// checkpoint answers POST /v1/checkpoint.
+func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error {
 	if s.opts.Checkpoints == "" {
-		return &callError{wire.Forbidden, http.StatusForbidden, "serve was started without --checkpoints DIR, the folder to make them in"}
+		return refusal(wire.Forbidden, http.StatusForbidden, "the server has no directory for checkpoints: start serve with --checkpoints DIR")
 	}
-	name, err := required(r, "name")
-	if err != nil {
-		return err
-	}
-	if !validName(name) {
-		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, 100 at most, and not a dot first", name)
+	name := values.Get("name")
+	if !checkpointName.MatchString(name) {
+		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, at most 100, and not a dot first", name)
 	}
 	dir := filepath.Join(s.opts.Checkpoints, name)
 	if running := s.checkpointing.get(); running.State != "running" || running.Name != name {
 		if _, err := os.Lstat(dir); err == nil {
-			return &callError{wire.Exists, http.StatusConflict, fmt.Sprintf("checkpoint %s: it exists", name)}
+			return refusal(wire.Exists, http.StatusConflict, "the checkpoint %s exists: choose another name", name)
 		}
 	}
 	state, err := s.start(&s.checkpointing, name, func(ctx context.Context, done *TaskState) error {
@@ -132,27 +125,10 @@ func (s *Server) checkpoint(a *answer, r *http.Request) error {
 		done.Checkpoint = &Checkpointed{dir, stats.Documents, stats.DiskBytes}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return a.accepted(state, "/v1/checkpoint")
+	return a.accepted(state, "/v1/checkpoint", err)
 }
 
-// checkpointState answers GET /v1/checkpoint with the state of the last checkpoint that a call started.
-func (s *Server) checkpointState(a *answer, r *http.Request) error {
-	if _, err := parametersOf(r); err != nil {
-		return err
-	}
+// checkpointState answers GET /v1/checkpoint.
+func (s *Server) checkpointState(a *answer, _ *http.Request, _ url.Values) error {
 	return a.json(s.checkpointing.get())
-}
-
-func validName(name string) bool {
-	for i, c := range name {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
-		default:
-			return false
-		}
-	}
-	return name != "" && len(name) <= 100
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/index"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Counts are the counters of a server since its start.
@@ -89,4 +91,36 @@ func charts(moments []moment, verdicts []Count) []*Chart {
 		list = append(list, newChart("Verdicts", "Verdicts per second.", "", "per second").lines(times, rates...))
 	}
 	return list
+}
+
+// CountsOf returns the Counts of the metrics of a server.
+func CountsOf(g prometheus.Gatherer) Counts {
+	c := Counts{Verdicts: make(map[string]uint64), Calls: make(map[string]Latency)}
+	families, err := g.Gather()
+	if err != nil && len(families) == 0 {
+		return c
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case "neardup_verdicts_total":
+				c.Verdicts[labelOf(m)] = uint64(m.GetCounter().GetValue())
+			case "neardup_call_seconds":
+				l := Latency{N: m.GetHistogram().GetSampleCount()}
+				for _, b := range m.GetHistogram().GetBucket() {
+					l.Within = append(l.Within, Bucket{Seconds: b.GetUpperBound(), N: b.GetCumulativeCount()})
+				}
+				c.Calls[labelOf(m)] = l
+			}
+		}
+	}
+	return c
+}
+
+// labelOf is the value of the only label.
+func labelOf(m *dto.Metric) string {
+	for _, l := range m.GetLabel() {
+		return l.GetValue()
+	}
+	return ""
 }

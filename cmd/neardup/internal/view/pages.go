@@ -60,6 +60,9 @@ const (
 	maxPasted   = 4 << 20 // bytes of a text
 )
 
+// Patterns are the patterns of http.ServeMux that Pages answers.
+var Patterns = []string{"GET /{$}", "GET /search", "POST /search", "GET /compare", "GET /groups"}
+
 // New makes the pages of an index.
 func New(source Source, o Options) *Pages {
 	p := &Pages{source: source, opts: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1), texts: make(chan struct{}, runtime.GOMAXPROCS(0))}

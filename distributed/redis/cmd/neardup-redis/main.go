@@ -28,6 +28,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/distributed/redis"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
@@ -215,10 +216,10 @@ func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 }
 
 func itemOf(raw []byte, s *page.Signer) (i item) {
-	var l wire.Line
-	err := l.Parse(raw)
-	if i.key = l.Key; err == nil {
-		i.Document, i.reason = pages.Line(&l, s != nil, func(p neardup.Page) (index.Document, string) {
+	var d api.Document
+	err := wire.Parse(raw, &d)
+	if i.key = d.Key; err == nil {
+		i.Document, i.reason = pages.Document(&d, s != nil, func(p neardup.Page) (index.Document, string) {
 			return pages.Page(s, neardup.DefaultMaxBody, p)
 		})
 	} else {
@@ -245,7 +246,7 @@ func check(ctx context.Context, x *redis.Index, items []item, out io.Writer) err
 			}
 			v, verdicts = verdicts[0], verdicts[1:]
 		}
-		c := wire.CheckedOf(i.key, &i.Fingerprint, &v)
+		c := wire.Checked(i.key, &i.Fingerprint, &v)
 		var failed error
 		answers, failed = wire.Append(answers, &c)
 		err = errors.Join(err, failed)
