@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -169,7 +170,7 @@ func (s *soak) ask(ctx context.Context, key string, v *client.Verdict) error {
 func (s *soak) look(ctx context.Context) error {
 	a, b := soakKey(0, 1), soakKey(1, 2)
 	for n := 0; ctx.Err() == nil; n++ {
-		path := []string{"/metrics", "/", "/v1/stats", "/compare?a=" + a + "&b=" + b, "/metrics", "/search?q=" + a, "/v1/pairs?of=" + a, "/groups?host=host3.example", "/healthz", "/nothing"}[n%10]
+		path := []string{"/metrics", "/", "/v1/stats", "/compare?a=" + url.QueryEscape(a) + "&b=" + url.QueryEscape(b), "/metrics", "/search?q=" + a, "/v1/explain?key=" + url.QueryEscape(a), "/groups?host=host3.example", "/healthz", "/nothing"}[n%10]
 		r, err := http.Get(s.server.address + path)
 		if err != nil {
 			return err
@@ -187,12 +188,12 @@ func (s *soak) look(ctx context.Context) error {
 
 // disturb sends what is broken, and goes away where it should not.
 func (s *soak) disturb(ctx context.Context) error {
-	page := "POST /v1/check?key=cut HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\nsome words"
-	line := `{"key":"cut","text":"words that nobody waits for"}` + "\n"
-	stream := "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+	const lines = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+	line := `{"key":"cut","text":"words that are never complete"}` + "\n"
+	chunked := lines + "Transfer-Encoding: chunked\r\n\r\n"
 	broken := []string{
-		"", "POST /v1/ch", page, stream + "zzz\r\n", stream + fmt.Sprintf("%x\r\n%s\r\n", len(line), line), stream + fmt.Sprintf("%x\r\n%s", 1<<30, line),
-		"\x16\x03\x01\r\n\r\n", "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 300<<10) + "\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n", "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n{]}\n",
+		"", "POST /v1/ch", lines + "Content-Length: 9000\r\n\r\n" + line, chunked + "zzz\r\n", chunked + fmt.Sprintf("%x\r\n%s\r\n", len(line), line), chunked + fmt.Sprintf("%x\r\n%s", 1<<30, line),
+		"\x16\x03\x01\r\n\r\n", "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 300<<10) + "\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n", lines + "Content-Length: 4\r\n\r\n{]}\n",
 	}
 	var held []net.Conn // half-open for a while
 	defer func() {

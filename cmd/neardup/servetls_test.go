@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/client"
+	"github.com/neardup/neardup/client/api"
 )
 
 // startTLS starts a server with the certificate of httptest, and returns how a caller knows it.
@@ -38,7 +39,7 @@ func TestServeTLS(t *testing.T) {
 	server, address, known := startTLS(t)
 	for protocol, two := range map[string]bool{"HTTP/2.0": true, "HTTP/1.1": false} {
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: two}}
-		r, err := caller.Post(address+"/v1/check", "", strings.NewReader(`{"key":"`+protocol+`","text":"words of `+protocol+`"}`))
+		r, err := caller.Post(address+"/v1/check", api.JSONLines, strings.NewReader(`{"key":"`+protocol+`","text":"words of `+protocol+`"}`))
 		must(t, err)
 		line, err := io.ReadAll(r.Body)
 		if err != nil || r.Proto != protocol || !strings.Contains(string(line), `"verdict":"new"`) {

@@ -6,6 +6,7 @@
 Each line of the file is an object with "url" and "html" or "text". The URLs of new and changed pages are printed.
 """
 
+import base64
 import http.client
 import json
 import sys
@@ -17,8 +18,14 @@ class Failure(RuntimeError):
     """An error that the server reports."""
 
     def __init__(self, answer):
-        super().__init__(answer.get("error", "the answer has no verdict: %.200r" % answer))
-        self.may_pass = answer.get("code") in ("busy", "closed", "timeout")
+        error = answer.get("error") or {"message": "the answer has no verdict: %.200r" % answer}
+        line = "line %d: " % error["line"] if "line" in error else ""
+        super().__init__(line + error["message"])
+        self.may_pass = error.get("code") in ("busy", "closed", "timeout")
+
+
+def failure(code, message):
+    return Failure({"error": {"code": code, "message": message}})
 
 
 class Neardup:
@@ -36,26 +43,24 @@ class Neardup:
         """Returns the verdict on a page: its URL, its bytes and its Content-Type. A page over max_body is not sent."""
         if len(body) > self.max_body:
             return {"key": key, "verdict": "skipped", "reason": "too large: %d bytes, limit %d" % (len(body), self.max_body)}
-        path = "/v1/check?" + urllib.parse.urlencode({"key": key})
-        verdicts = []
-        self._retry(lambda: self._check(path, body, content_type or "", 1, verdicts))
-        return verdicts[0]
+        return self.check([{"key": key, "body": base64.b64encode(body).decode(), "contentType": content_type or ""}])[0]
 
     def check(self, documents):
         """Returns the verdicts on up to 256 documents, in their order."""
         lines = [json.dumps(d).encode() + b"\n" for d in documents]
         verdicts = []
-        self._retry(lambda: self._check("/v1/check", b"".join(lines[len(verdicts):]), "application/x-ndjson", len(lines), verdicts))
+        self._retry(lambda: self._check(lines, verdicts))
         return verdicts
 
-    def _check(self, path, body, content_type, wanted, verdicts):
-        """Appends the verdicts of one call, up to the number wanted. Those before a failure hold."""
-        for answer in self._call("POST", path, body, {"Content-Type": content_type}):
+    def _check(self, lines, verdicts):
+        """Appends the verdicts on the lines that have none. Verdicts before a failure hold."""
+        body = b"".join(lines[len(verdicts):])
+        for answer in self._call("POST", "/v1/check", body, {"Content-Type": "application/x-ndjson"}):
             if "verdict" not in answer:
                 raise Failure(answer)
             verdicts.append(answer)
-        if len(verdicts) < wanted:
-            raise Failure({"error": "the answer breaks off", "code": "closed"})
+        if len(verdicts) < len(lines):
+            raise failure("closed", "the answer breaks off")
 
     def _retry(self, call):
         """Repeats a call until it succeeds, fails for good, or retry_for is over. If the answer of an earlier try was lost, its
@@ -82,10 +87,10 @@ class Neardup:
         text = response.read()
         media = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if media not in ("application/json", "application/x-ndjson"):  # of something between
-            raise Failure({"error": "HTTP status %d, %s" % (response.status, media), "code": "busy" if response.status in (502, 503, 504) else "internal"})
+            raise failure("busy" if response.status in (502, 503, 504) else "internal", "HTTP status %d, %s" % (response.status, media))
         answers = [json.loads(line) for line in text.splitlines() if line.strip()]
         if response.status != 200:
-            raise Failure(answers[0] if answers else {"error": "HTTP status %d" % response.status})
+            raise Failure(answers[0]) if answers else failure("internal", "HTTP status %d" % response.status)
         return answers
 
 
