@@ -71,7 +71,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	const fp = 0x0123456789abcdef
 	n := 140_000
 	if testenv.Race {
-		n = 70_000
+		n = 20_000
 	}
 	// The documents between them have others, so that the bitmap has no runs.
 	docs, rng := make([]index.Document, n), rand.New(rand.NewPCG(1, 1))
@@ -353,7 +353,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	used, before := usedIndex(t, d)
 	docs, moments := d.documents(3000), int64(testenv.Number(15, 15, 25, 25))
 	if testenv.Race {
-		docs, moments = docs[:1000], 8
+		docs, moments = docs[:1000], 3
 	}
 	loaded := before.clone()
 	loaded.Now = epoch
@@ -420,6 +420,9 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 
 // TestLoadLooksAtItsContext tests that Load checks its context while it reads entries of removed documents, and keys.
 func TestLoadLooksAtItsContext(t *testing.T) {
+	if testenv.Race {
+		t.Skip("it counts calls of one goroutine")
+	}
 	asked := func(n int, key string) int64 {
 		docs := make([]index.Document, n)
 		for i := range docs {

@@ -336,7 +336,7 @@ func (f *truncatedFile) Close() error {
 func TestTruncatedTemporaryFile(t *testing.T) {
 	every := testenv.Number(4, 2, 1, 1)
 	if testenv.Race {
-		every = 8
+		every = 25
 	}
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 5))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // editShares counts the texts that still match themselves, by the rule of dedup, after edits.
@@ -51,7 +53,8 @@ func seeded(t *testing.T, n int) (analyzers []*Analyzer) {
 // TestDeclarationsWithManyEdits: what part of the texts of one script matches itself after one
 // token in so many was replaced by another of the text. Its log is the table of docs/quality.md.
 func TestDeclarationsWithManyEdits(t *testing.T) {
-	const seed, texts = 29, 6
+	const seed = 29
+	texts := testenv.Number(1, 6, 6, 6)
 	keys := []string{"eng", "fra", "rus", "ell_monotonic", "arb", "heb", "hin", "kor", "jpn", "cmn_hans", "cmn_hant"}
 	if testing.Short() {
 		keys = keys[:1]

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // Any number of bins may be empty, and one may have all.
@@ -38,7 +40,8 @@ func TestTextsOfBatches(t *testing.T) {
 	for _, o := range []Options{{}, {Seed: 5}, {Method: MethodSimhash}} {
 		a := newAnalyzer(t, o)
 		for _, distinct := range []int{1, 3, 5_000} {
-			for _, around := range []int{3, batchSize, 2 * batchSize, 3 * batchSize, 5 * batchSize} {
+			sizes := []int{3, batchSize, 2 * batchSize, 3 * batchSize, 5 * batchSize}
+			for _, around := range sizes[:testenv.Number(3, 5, 5, 5)] {
 				for n := around - 3; n < around+4; n++ {
 					var b strings.Builder
 					for range n {

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestShinglesEstimateJaccard: the mean distance of two sets of a given Jaccard similarity J is 128(1-J),
 // and its spread is little larger than with 256 independent samples, however many bins are empty.
 func TestShinglesEstimateJaccard(t *testing.T) {
-	const pairs = 10_000
+	pairs := testenv.Number(1000, 10_000, 10_000, 10_000)
 	rng := rand.New(rand.NewPCG(5, 6))
 	signature := func(hashes []uint64) ShingleSignature {
 		var b shingleBins
@@ -36,11 +38,11 @@ func TestShinglesEstimateJaccard(t *testing.T) {
 			squares += d * d
 		}
 		j := float64(c.both) / float64(c.both+2*c.each)
-		mean, want := sum/pairs, 128*(1-j)
-		deviation := math.Sqrt(squares/pairs - mean*mean)
+		mean, want := sum/float64(pairs), 128*(1-j)
+		deviation := math.Sqrt(squares/float64(pairs) - mean*mean)
 		independent := math.Sqrt(256 * (1 - j) / 2 * (1 + j) / 2)
 		t.Logf("%4d shingles, J = %.3f: distance %6.2f, want %6.2f, standard deviation %5.2f, with independent samples %5.2f", c.both+c.each, j, mean, want, deviation, independent)
-		if math.Abs(mean-want) > 5*deviation/math.Sqrt(pairs) {
+		if math.Abs(mean-want) > 5*deviation/math.Sqrt(float64(pairs)) {
 			t.Errorf("%+v: mean distance %.2f, want %.2f", c, mean, want)
 		}
 		if deviation > 1.1*independent {

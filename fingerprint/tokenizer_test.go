@@ -197,7 +197,7 @@ func TestTokensOfRandomText(t *testing.T) {
 		}},
 	} {
 		rng := rand.New(rand.NewPCG(seed, uint64(test.texts)))
-		for n := 0; n < test.texts && !t.Failed(); n++ {
+		for n := 0; n < testenv.Number(test.texts/20, test.texts, test.texts, 10*test.texts) && !t.Failed(); n++ {
 			var b strings.Builder
 			for range 1 + rng.IntN(2*test.length) {
 				test.part(&b, rng)
@@ -238,7 +238,7 @@ func TestCompositionsOfRandomText(t *testing.T) {
 		{"กาสດໜາあかカｶ々က", "\u0e38\u0e48\u0e4d\u0e33\u0ecd\u0ec8\u0eb3\u3099\u309a\uff9e\u1039\u1037\u200b"},
 	} {
 		letters, marks := []rune(part.letters), []rune(part.marks)
-		for n := 0; n < 12_000 && !t.Failed(); n++ {
+		for n := 0; n < testenv.Number(1000, 12_000, 12_000, 120_000) && !t.Failed(); n++ {
 			var b strings.Builder
 			for range 1 + rng.IntN(8) {
 				b.WriteRune(letters[rng.IntN(len(letters))])
@@ -287,7 +287,7 @@ func TestTokensOfLongText(t *testing.T) {
 	const seed = 17
 	rng := rand.New(rand.NewPCG(seed, 0))
 	pool := runePool()
-	for n := 0; n < 300 && !t.Failed(); n++ {
+	for n := 0; n < testenv.Number(30, 300, 300, 3000) && !t.Failed(); n++ {
 		few := make([]rune, 1+rng.IntN(6))
 		for i := range few {
 			few[i] = pool[rng.IntN([]int{len(pool), 150}[rng.IntN(2)])]

@@ -18,7 +18,7 @@ func TestRemovalPipe(t *testing.T) {
 	t.Parallel()
 	rounds := 8
 	if testing.Short() {
-		rounds = 4
+		rounds = 2
 	}
 	const copies = 3000
 	dir := filepath.Join(t.TempDir(), "ix")

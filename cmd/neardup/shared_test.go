@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -20,6 +21,9 @@ func TestDocumentsTwice(t *testing.T) {
 	t.Parallel()
 	t.Run("samples", func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
 	t.Run("real", func(t *testing.T) {
+		if testenv.Race {
+			t.Skip("the samples have all kinds of inputs")
+		}
 		data := testgen.Shared(t, "")
 		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "recrawls"), filepath.Join(data, "pages")}
 		if testing.Short() {

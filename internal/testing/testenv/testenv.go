@@ -120,11 +120,12 @@ var Race = func() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }()
 
-// PeakHeap is how much the heap grows at most while f runs, looked at from time to time.
+// PeakHeap returns how much the live heap grows at most while f runs, by the last garbage collections.
+// Garbage that a loaded machine collects late does not count.
 func PeakHeap(f func()) (peak uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()
-	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}} // MemStats stop all that runs
+	m := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // MemStats would stop all goroutines
 	metrics.Read(m)
 	before := m[0].Value.Uint64()
 	done, stopped := make(chan struct{}), make(chan struct{})

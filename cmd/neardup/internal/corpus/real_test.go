@@ -109,6 +109,9 @@ func TestArchives(t *testing.T) {
 func TestJSONLinesOfPages(t *testing.T) {
 	for name, kind := range map[string]Kind{"testdata/pages.jsonl.gz": HTML, "testdata/texts.jsonl.gz": Text, "recrawls/docs.jsonl.gz": HTML} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "recrawls/docs.jsonl.gz" {
+				t.Skip("testdata has pages, too")
+			}
 			path := inputPath(t, name)
 			f, err := os.Open(path)
 			must(t, err)
