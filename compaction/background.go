@@ -132,7 +132,7 @@ func (w *Watcher) Stats() BackgroundStats {
 	return w.stats
 }
 
-// Close ends the Watcher and what it does, and waits for that. Later calls do nothing.
+// Close stops the Watcher and its compaction, and waits for their end. Later calls do nothing.
 func (w *Watcher) Close() {
 	w.cancel()
 	w.work.Wait()

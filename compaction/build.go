@@ -14,9 +14,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// builder makes the next state of an index: the documents that it has, and those that
-// are added here. Run adds none, Load what it is given, Repair what it could save.
-// Nothing changes in the index before finish, which switches over in one step.
+// builder builds the next state of an index: the stored documents and added documents. Run
+// adds none, Load adds the given documents, and Repair adds the readable documents. The index
+// does not change before finish, which installs the new state in one step.
 type builder struct {
 	ctx    context.Context
 	s      *store.Store
@@ -87,7 +87,7 @@ func (b *builder) replan(plan *plan.Plan) {
 	b.report.Tables = make([]TableReport, len(plan.Tables))
 }
 
-// finish writes the next state and makes it that of the index.
+// finish writes the next state and installs it.
 func (b *builder) finish() error {
 	if err := b.write(); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (b *builder) writeRecords() error {
 	})
 }
 
-// writeTables writes all tables from the entries of table 0: those that the index has,
-// merged with the added ones, in ascending order.
+// writeTables writes all tables from the entries of table 0: the stored entries, merged with
+// the added entries, in ascending order.
 func (b *builder) writeTables() error {
 	t := b.newTables()
 	err := b.writeTablesOf(b.view, t)

@@ -75,7 +75,7 @@ func (f *recordFile) each(ctx context.Context, do func(id uint64, r store.Record
 	}
 }
 
-// read returns the next record; io.EOF: there is none.
+// read returns the next record, or io.EOF at the end.
 func (f *recordFile) read(r *bufio.Reader) (id uint64, record store.Record, err error) {
 	var header [recordHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

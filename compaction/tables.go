@@ -127,7 +127,7 @@ func (t *tables) tell(stage string, entries int) {
 	}
 }
 
-// close lets go of what finish did not come to.
+// close closes the writer and the sorters if finish did not.
 func (t *tables) close() (err error) {
 	if t.writer != nil {
 		err = t.writer.Close()
@@ -138,7 +138,7 @@ func (t *tables) close() (err error) {
 	return err
 }
 
-// filling is a filter that takes entries many at a time, or none where it is of no use.
+// filling is a filter to which entries are added in batches. It is nil if a filter is useless.
 type filling struct {
 	*filter.Prefix // may be nil
 	batch          []uint64
@@ -174,7 +174,7 @@ func (f *filling) save(r *store.Rewrite, table int) error {
 	return nil
 }
 
-// chunks yields those of a filter that is saved, each good until the next.
+// chunks yields the chunks of the filter. Each is valid until the next one.
 func (f *filling) chunks() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if f.Prefix == nil {

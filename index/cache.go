@@ -12,15 +12,15 @@ import (
 // subject, a query has many candidates whose Shingles are far from its own. Without the cache, each
 // costs a read of its record.
 //
-// The Shingles of an ID never change: no ID is given twice, and a recrawl with other Shingles gets a new
-// one. Its methods may be called from any goroutine, except that no call may follow free.
+// The Shingles of an ID never change: IDs are not reused, and a recrawl with other Shingles gets a new ID.
+// A shingleCache is safe for concurrent use until free is called.
 type shingleCache struct {
 	slots []shingleSlot // their number is a power of two, or 0
 	free  func()
 }
 
-// shingleSlot has the Shingles of one of the documents with the same low bits of their IDs. A reader that
-// finds the same owner before and after it has read the Shingles has the owner's Shingles.
+// shingleSlot holds the Shingles of one of the documents whose IDs have the same low bits. If a reader finds
+// the same owner before and after it reads the Shingles, they belong to this owner.
 type shingleSlot struct {
 	owner    atomic.Uint64 // from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more than the ID's other bits
 	shingles [4]atomic.Uint64
@@ -31,7 +31,7 @@ const (
 	changingOwner    = 1 << 40
 )
 
-// shingleShare is what part of Options.CacheBytes is for Shingles, on top.
+// 1/shingleShare of Options.CacheBytes, in addition to it, is for Shingles.
 const shingleShare = 16
 
 const (
@@ -49,7 +49,7 @@ func newShingleCache(limit int64) shingleCache {
 	return shingleCache{slots, free}
 }
 
-// slot returns that of an ID, and what its owner has of it; nil if it has none.
+// slot returns the slot of an ID and the owner value of the ID, or nil if there is no slot.
 func (c *shingleCache) slot(id uint64) (slot *shingleSlot, owner uint64) {
 	n := uint64(len(c.slots))
 	if n == 0 || id/n >= changingOwner-1 {
@@ -73,7 +73,7 @@ func (c *shingleCache) get(id uint64) (s fingerprint.ShingleSignature, known boo
 	return s, slot.owner.Load() == before
 }
 
-// put keeps Shingles, unless there are none or another goroutine writes to the slot.
+// put stores Shingles, unless they are zero or another goroutine writes to the slot.
 func (c *shingleCache) put(id uint64, s fingerprint.ShingleSignature) {
 	slot, owner := c.slot(id)
 	if slot == nil || s.IsZero() {

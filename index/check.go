@@ -297,9 +297,9 @@ func (m candidateMatch) before(other candidateMatch) bool {
 	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
 }
 
-// nearestStored returns the nearest document of the window that matches document i, is stored or to
-// be stored, and comes before a match that is known; -1 if there is none. A document that has no ID
-// yet comes after all that have one, and in the order of the window.
+// nearestStored returns the nearest document of the window that matches document i, is or will be
+// stored, and precedes the best match so far, or -1. Documents without an ID follow all documents with
+// an ID, in the order of the window.
 func (w *window) nearestStored(i int, best candidateMatch) (nearest, distance int) {
 	nearest = -1
 	rule, doc := w.x.rule(w.x.Plan()), &w.docs[i]

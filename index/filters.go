@@ -71,8 +71,9 @@ func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
 	return l, err
 }
 
-// nearPacked is how much memory what is packed may take to be searched there instead of by its tables: that is for
-// 1.8 million fingerprints. Of more, or farther than nearPackedDistance, the tables have fewer candidates.
+// nearPacked is the memory for searches of packed entries in a multi-index hash instead of the tables. It suffices
+// for 1.8 million fingerprints. For more fingerprints, or for k above nearPackedDistance, the tables have fewer
+// candidates.
 const (
 	nearPacked         = 64 << 20
 	nearPackedDistance = 3
@@ -102,7 +103,8 @@ func filterTables(p *plan.Plan) (tables []filter.Table) {
 	return tables
 }
 
-// keyFilters returns those of all keys, which are loaded after other ones; what is saved is that of the documents before an ID.
+// keyFilters returns the filter of all keys. It loads after the Set after. The stored filter covers the documents with
+// IDs below saved.
 func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error) {
 	_, _, budget := filter.Shares(x.opts.FilterBytes)
 	expected := x.counters.Documents - x.counters.Bare

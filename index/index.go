@@ -100,7 +100,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 		Logger:     x.opts.Logger,
 		Accept:     x.opts.accept,
 	}
-	var noPlan error // matters only where there is no index yet
+	var noPlan error // matters only if the index does not exist yet
 	if !x.opts.ReadOnly && !x.opts.MustExist {
 		var p *plan.Plan
 		if p, noPlan = x.opts.plan(); noPlan == nil {
@@ -438,7 +438,7 @@ type StoreStats struct {
 	WriteStallTime      time.Duration
 }
 
-// StoreStats returns what there is to say of the store. After Close it is zero.
+// StoreStats returns statistics of the store. After Close, they are zero.
 func (x *Index) StoreStats() StoreStats {
 	if x.begin(context.Background()) != nil {
 		return StoreStats{}

@@ -177,7 +177,7 @@ func (o *Options) plan() (*plan.Plan, error) {
 	return plan.New(o.Plan.MaxDistance, o.Plan.Tables...)
 }
 
-// shingleBytes is a sixteenth of CacheBytes, but no more than the machine can give beside all else.
+// shingleBytes returns the size of the shingle cache: a sixteenth of CacheBytes, within limits.
 func (o *Options) shingleBytes() int64 {
 	if o.CacheBytes == 0 {
 		return defaultShingleBytes

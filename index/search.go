@@ -20,7 +20,7 @@ type reader struct {
 
 	position uint64 // the view shows all recent writes before this position; 0 without a view
 
-	// The search under way: what is within k bits of stored comes to be in hits.
+	// The current search appends the entries within k bits of stored to hits.
 	ctx    context.Context
 	stored uint64
 	k      int
@@ -195,8 +195,8 @@ func (r *reader) searchPacked() error {
 }
 
 const (
-	// probesTogether is how many probes of a table are made at once, and visitsTogether how many
-	// blocks are: waiting for the memory of one overlaps with waiting for that of the others.
+	// probesTogether is the number of probes of a table, and visitsTogether the number of blocks, that
+	// are read together, so that their cache misses overlap.
 	probesTogether = 64
 	visitsTogether = 32
 )
@@ -211,7 +211,7 @@ type visit struct {
 }
 
 // probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
-// permuted is what is searched for, as the table has it.
+// permuted is the fingerprint of the query in the order of the table.
 func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, ranges []store.Range) error {
 	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
 	r.comparison.Begin(permuted, r.k)

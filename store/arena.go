@@ -218,8 +218,8 @@ func writeBytes(total int64) int64 {
 	return 3 * int64(memTableBytes(pebbleCacheBytes(0)))
 }
 
-// packedCacheBytes returns the share of packed blocks in the memory for caches: what they take, but three quarters of
-// a limit at most, and half of the machine's memory without one.
+// packedCacheBytes returns the memory for packed blocks: the size of all blocks, but at most three quarters of the
+// limit for caches or, without a limit, half of the machine's memory.
 func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
 	if total > 0 {
 		return min(wantedCacheBytes(tables), total/4*3)

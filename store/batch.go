@@ -128,8 +128,8 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 	return err
 }
 
-// Last returns the newest commit that was applied as durable; nil if there is none. A caller that
-// reports data read from a View waits for the Last of that time or a later one.
+// Last returns the newest commit that was applied as durable, or nil. Before a caller reports data
+// from a View, it must wait for the commit that Last returns after the View was opened.
 func (s *Store) Last() *Commit { return s.last.Load() }
 
 // Sync makes all applied batches durable.

@@ -17,10 +17,10 @@ import (
 // Block is a packed block, as PackedTable gives it.
 type Block = block.Block
 
-// LowBits are those of the fingerprints of a block.
+// LowBits holds the low bits of the fingerprints of a block.
 type LowBits = block.LowBits
 
-// Comparison compares LowBits with those of a fingerprint.
+// Comparison compares LowBits with a fingerprint.
 type Comparison = block.Comparison
 
 // Range is the permuted fingerprints from First to Last.
@@ -32,10 +32,9 @@ type Visit struct {
 	Block int
 }
 
-// PackedTable reads the blocks that the last compaction wrote for one table. Their
-// keys are in RAM; the blocks are read into the arena in the background, or when a reader first needs one.
-// It never changes while the store is open, and may be used by several goroutines at
-// once.
+// PackedTable reads the blocks that the last compaction wrote for one table. The keys of the
+// blocks are in memory. The blocks are read into the arena in the background, or when a reader
+// first needs them. A PackedTable is immutable and safe for concurrent use.
 type PackedTable struct {
 	*directory
 	table   int
@@ -44,20 +43,20 @@ type PackedTable struct {
 	from    getter
 }
 
-// directory lists the last fingerprint of every block of a table, each with the
-// place of the block in the arena, so that a probe finds both in one place. It
-// takes 18 to 20 bytes per block.
+// directory lists the last fingerprint of every block of a table together with the position
+// of the block in the arena, so that a probe finds both in one cache line. It needs 18 to
+// 20 bytes per block.
 type directory struct {
 	slots []blockSlot
 
-	// starts has for each value of the leading bits of a fingerprint the first block
-	// that ends with that value or a later one, and one more at its end. There are 1
-	// to 2 blocks for each if fingerprints are spread evenly; if not, find halves
-	// what is between.
+	// starts holds, for each value of the leading bits of a fingerprint, the first block that
+	// ends with this value or a larger one, and the number of blocks at its end. If fingerprints
+	// are distributed evenly, each value has 1 to 2 blocks. Otherwise find searches between two
+	// starts by bisection.
 	starts []uint32
-	shift  uint // what is below the leading bits
+	shift  uint // the number of bits below the leading bits
 
-	free func() // gives the memory back; nobody may look at it any more
+	free func() // frees the memory, which must not be used afterwards
 }
 
 // blockSlot belongs to one block. last never changes.
@@ -96,7 +95,7 @@ func openPackedTable(table int, entries, blocks uint64, a *arena, from getter) (
 	return &PackedTable{directory: d, table: table, entries: entries, arena: a, from: from}, nil
 }
 
-// newDirectory returns one with room for so many blocks.
+// newDirectory returns a directory for the given number of blocks.
 func newDirectory(blocks int) *directory {
 	leading := max(bits.Len(uint(blocks))-1, 0)
 	slots, freeSlots := offheap.Make[blockSlot](blocks)
@@ -205,8 +204,8 @@ func (d *directory) makeStarts() {
 	}
 }
 
-// find returns the first block whose last fingerprint is fp or a larger one;
-// blocks() if there is none. No block before it holds such a fingerprint.
+// find returns the first block whose last fingerprint is at least fp, or the number of blocks
+// if there is none. No earlier block holds fp or a larger fingerprint.
 func (d *directory) find(fp uint64) int {
 	leading := fp >> d.shift
 	i, end := int(d.starts[leading]), int(d.starts[leading+1])
@@ -223,9 +222,8 @@ func (d *directory) find(fp uint64) int {
 	return i
 }
 
-// AppendVisits appends the blocks that may hold what is in some ranges, each range in its order.
-// It asks for all memory that it needs of one kind before it looks at any of it, so waiting for
-// one overlaps with waiting for the others.
+// AppendVisits appends the blocks that may hold fingerprints of the ranges, in their order. It
+// fetches all memory of one kind before it reads any of it, so that the cache misses overlap.
 func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
 	n := len(dst)
 	for _, r := range ranges {
