@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
-// componentsEach are read by a worker at once.
+// componentsEach is the number of components that a worker reads at a time.
 const componentsEach = 1 << 7
 
 // Clusters yields the clusters of two documents and more until yield returns false.
@@ -22,8 +22,8 @@ func Clusters(ctx context.Context, source Source, o Options, yield func(Cluster)
 	return yieldEach(ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters), yield)
 }
 
-// clusters has the workers make clusters of the connected components of all stored
-// fingerprints, in order.
+// clusters makes clusters of the connected components of all stored fingerprints, in order,
+// with all workers.
 func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 	all, err := j.set.Components(p.Context(), j.options())
 	if err != nil {
@@ -52,8 +52,8 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 	return begin()
 }
 
-// appendClusters makes clusters of a component of stored fingerprints, whose documents may
-// be of any scopes, Shingles and lengths.
+// appendClusters makes clusters of a component of stored fingerprints. Its documents may
+// have different scopes, Shingles and lengths.
 func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reader, nodes []selfjoin.Node) (_ []Cluster, err error) {
 	var members []Group
 	for _, node := range nodes {
@@ -81,8 +81,8 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 	return clusters, cmp.Or(err, ctx.Err())
 }
 
-// fingerprintsDecide reports whether members whose fingerprints are near match: whether
-// scopes, Shingles and lengths take none of the pairs away.
+// fingerprintsDecide reports whether all members with near fingerprints match, so that
+// scopes, Shingles and lengths exclude no pair.
 func (j *joiner) fingerprintsDecide(members []Group) bool {
 	for i := range members {
 		m := &members[i]
@@ -98,8 +98,8 @@ func (j *joiner) fingerprintsDecide(members []Group) bool {
 // component are sorted instead: there are many stars then, and so few pairs.
 const compareStars = 256
 
-// stars gives each member, in their order, to the first one kept that it matches, or
-// keeps it.
+// stars assigns each member, in order, to the first kept member that it matches. It keeps
+// the member if there is none.
 func (j *joiner) stars(ctx context.Context, members []Group) ([][]Group, error) {
 	var parts [][]Group
 	left := compareStars * len(members)
@@ -141,10 +141,10 @@ func partsOf(members []Group, owners []selfjoin.Node) [][]Group {
 	return parts
 }
 
-// fewMembers: up to here all are compared with all.
+// fewMembers is the largest number of members for which all pairs are compared.
 const fewMembers = 64
 
-// edges are the places of every two members that match.
+// edges holds the positions of every two members that match.
 func (j *joiner) edges(ctx context.Context, members []Group) selfjoin.Edges {
 	return func(found func([][2]selfjoin.Node) error) error {
 		test := func(a, b int) error {

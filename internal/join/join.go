@@ -1,11 +1,11 @@
 // Package join compares all documents of an index with each other: Pairs finds every pair
 // that matches, Clusters the groups of documents that pairs connect.
 //
-// It misses none and yields none twice, whatever the plan of the index: it probes no table,
-// but reads the fingerprints of one moment into memory and compares them there
-// (internal/selfjoin). Then the documents of those that are near are read, and the rule
-// decides. Documents with the same fingerprint are one Group, so that a page with a million
-// copies is one line for each page near it, not a million.
+// The result is complete and has no repetitions, for any plan of the index. The package
+// does not probe the tables. It reads the fingerprints of a snapshot into memory and
+// compares them there (internal/selfjoin). It then reads the documents of near fingerprints,
+// and the rule decides. Documents with the same fingerprint are one Group, so that a page
+// with a million copies is one line for each page near it, not a million.
 package join
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Options of index.Index.Pairs and Clusters. The zero value asks for what check-and-add
-// calls duplicates.
+// Options configures index.Index.Pairs and Clusters. The zero value selects the rule of
+// check-and-add.
 type Options struct {
-	// MaxDistance is k, from 0 (for which index.Exact stands) to 64. It may be beyond what
-	// the index was made for. Default: that of the index.
+	// MaxDistance is k, 0 to 64; index.Exact stands for 0. It may be larger than the k of the
+	// index. Default: the k of the index.
 	MaxDistance int
 
 	// MaxShingleDistance, ShortAllowance and MaxLengthRatio are as in index.Options. 0: the value
@@ -37,7 +37,7 @@ type Options struct {
 // Shingles and length, if these count).
 type Group struct {
 	match.Document     // the one with the smallest ID
-	Documents      int // how many
+	Documents      int // the number of documents
 
 	ids    []uint64
 	reader Reader
@@ -58,20 +58,20 @@ func (g *Group) All() iter.Seq2[match.Document, error] {
 
 func (g *Group) stored() uint64 { return store.Stored(uint64(g.Fingerprint), g.Scope) }
 
-// Pair is two groups of documents near each other, or one group of several documents
-// twice, which stands for all pairs of these.
+// Pair is a pair of matching groups. A group of several documents also forms a pair with
+// itself, which stands for all pairs of its documents.
 type Pair struct {
 	First, Second Group // First.ID <= Second.ID
 	Distance      int
 }
 
-// Cluster is documents that are near-duplicates of each other.
+// Cluster is a set of near-duplicates.
 type Cluster struct {
 	// Members are groups of documents, in the order of their smallest IDs.
 	Members []Group
 }
 
-// Documents counts those of all members.
+// Documents returns the number of documents of all members.
 func (c *Cluster) Documents() int {
 	n := 0
 	for i := range c.Members {
@@ -80,24 +80,24 @@ func (c *Cluster) Documents() int {
 	return n
 }
 
-// Source is an index at one moment.
+// Source is a snapshot of an index.
 type Source struct {
-	Readers      []Reader // of this moment: one for each worker, and one for whoever takes the results
+	Readers      []Reader // of the snapshot: one per worker, and one for the caller
 	Rule         match.Rule
 	Bare         bool // no document has a record
-	Fingerprints int  // about how many there are
+	Fingerprints int  // their approximate number
 }
 
-// Reader reads the documents of one moment. It is for one goroutine.
+// Reader reads the documents of a snapshot. It is not safe for concurrent use.
 type Reader interface {
 	// Postings yields the stored fingerprints from first on, ascending, with their documents.
 	Postings(first uint64) iter.Seq2[store.Posting, error]
 
-	// Document returns one that has a stored fingerprint.
+	// Document returns a document with the stored fingerprint.
 	Document(id, stored uint64) (match.Document, error)
 }
 
-// yieldEach yields what comes many at a time, until an error or until yield returns false.
+// yieldEach yields the elements of batches, until an error or until yield returns false.
 func yieldEach[T any](seq iter.Seq2[[]T, error], yield func(T) bool) error {
 	for many, err := range seq {
 		if err != nil {

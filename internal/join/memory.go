@@ -9,16 +9,16 @@ import (
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
-// joiner has the fingerprints and IDs of a Source in memory.
+// joiner holds the fingerprints and IDs of a Source in memory.
 type joiner struct {
 	Source
 	Options
 	set    *selfjoin.Set
 	ids    []uint64 // of all documents, by fingerprint
-	starts []uint64 // where those of each node start, and where the last ones end
+	starts []uint64 // the start of each node in ids, and the end of the last one
 }
 
-// newJoiner reads a source, each worker a part of the fingerprints.
+// newJoiner reads a source. Each worker reads a part of the fingerprints.
 func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 	j := &joiner{Source: source, Options: o}
 	parts := make([]part, j.workers())
@@ -58,15 +58,15 @@ func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 	return j, err
 }
 
-// part is what one worker has read.
+// part is the part of one worker.
 type part struct {
 	fps  []fingerprint.Fingerprint
 	ids  []uint64
-	ends []uint64 // where the IDs of each fingerprint end
+	ends []uint64 // the end of each fingerprint's IDs
 	err  error
 }
 
-// read takes the postings from first to last, of which there are about so many.
+// read reads the postings from first to last. expected is their approximate number.
 func (s *part) read(ctx context.Context, r Reader, first, last uint64, about int) error {
 	s.fps = make([]fingerprint.Fingerprint, 0, about+about/64)
 	s.ids, s.ends = make([]uint64, 0, cap(s.fps)), make([]uint64, 0, cap(s.fps))
@@ -99,14 +99,14 @@ func (j *joiner) options() selfjoin.Options {
 // copies returns the number of documents of a node.
 func (j *joiner) copies(node selfjoin.Node) int { return int(j.starts[node+1] - j.starts[node]) }
 
-// groupKey is what documents of one fingerprint share that are one Group.
+// groupKey holds the fields that are equal for the documents of a Group.
 type groupKey struct {
 	scope     string
 	signature fingerprint.Signature
 }
 
-// appendGroups appends the documents of a node, those together that the rule does not
-// tell apart.
+// appendGroups appends the documents of a node in groups. The rule does not distinguish the
+// documents of a group.
 func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
 	taker := j.Readers[j.workers()]

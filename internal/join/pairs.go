@@ -9,7 +9,7 @@ import (
 
 const (
 	pairsAtOnce = 256
-	// pairsAhead is how many times that many pairs may wait to be used.
+	// pairsAhead is the number of batches of pairs that may wait for the caller.
 	pairsAhead = 32
 )
 
@@ -83,7 +83,7 @@ type pairSender struct {
 	send  func([]Pair) error
 }
 
-// add takes the pairs of a group with those of some others that match it.
+// add adds the pairs of a group with the matching ones of other groups.
 func (s *pairSender) add(g *Group, others []Group) error {
 	for i := range others {
 		first, second := &others[i], g

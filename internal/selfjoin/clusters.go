@@ -10,8 +10,8 @@ import (
 	"github.com/neardup/neardup/internal/extsort"
 )
 
-// Clusters are groups of nodes, disjoint. A node that is near to no other is in none,
-// unless it has copies: then it is a cluster of its own.
+// Clusters is a set of disjoint groups of nodes. A node without near nodes is in no group,
+// unless it has copies. A node with copies is a cluster of its own.
 type Clusters struct {
 	nodes []Node
 	ends  []int
@@ -31,10 +31,10 @@ func (c *Clusters) All() iter.Seq[[]Node] {
 	}
 }
 
-// Components returns the connected components: two nodes are in one if a chain of pairs
-// leads from one to the other. Members may be farther from each other than
-// MaxDistance, and a long chain can join what is not alike at all; Stars has no chains.
-// It takes 8 bytes a node besides what Each takes. Errors are those of Each.
+// Components returns the connected components: two nodes are in the same component if a
+// chain of pairs connects them. The distance of two members may exceed MaxDistance, and a
+// long chain can connect unrelated nodes. Stars has no chains. Components needs 8 bytes per
+// node in addition to the memory of Each. It returns the errors of Each.
 func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
 	roots, err := Components(len(s.fps), s.edgesWithin(ctx, o))
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, 
 	return s.gather(owners), nil
 }
 
-// edgesWithin gives the pairs of nodes within the distance.
+// edgesWithin returns the pairs of nodes within the distance.
 func (s *Set) edgesWithin(ctx context.Context, o Options) Edges {
 	return func(found func([][2]Node) error) error {
 		var mu sync.Mutex
@@ -85,8 +85,8 @@ func (s *Set) Edges(pairs []Pair) [][2]Node {
 	return edges
 }
 
-// gather makes clusters of nodes that have the same owner; the owner is one of them,
-// and has itself.
+// gather makes clusters of the nodes with the same owner. The owner is a node of its
+// cluster, and is its own owner.
 func (s *Set) gather(owner []Node) *Clusters {
 	sizes := make([]uint32, len(owner))
 	for node, of := range owner {
@@ -100,7 +100,7 @@ func (s *Set) gather(owner []Node) *Clusters {
 		}
 	}
 	c := &Clusters{}
-	places := sizes // of the next member, once the cluster is there
+	places := sizes // the position of the next member of each cluster
 	at := 0
 	for node, size := range sizes {
 		switch size {

@@ -2,8 +2,8 @@ package selfjoin
 
 import "math/bits"
 
-// constraint is what pairs of a group have to fulfil, so that each is found in one
-// group only.
+// constraint restricts the pairs of a group, so that each pair is found in only one
+// group.
 type constraint struct {
 	equal   fp   // they agree in these bits
 	unequal []fp // and differ in each of these
@@ -11,7 +11,7 @@ type constraint struct {
 	budget  int
 }
 
-// allows reports whether a pair that differs in x is to be found here.
+// allows reports whether the constraint includes a pair that differs in x.
 func (c *constraint) allows(x fp) bool {
 	if x&c.equal != 0 {
 		return false
@@ -24,7 +24,7 @@ func (c *constraint) allows(x fp) bool {
 	return true
 }
 
-// split chooses how to divide a group of n whose members differ in some bits.
+// split chooses the division of a group of n members that differ in some bits.
 func (c *constraint) split(n, k int, differ fp) split {
 	best := split{cost: float64(n) * float64(n) / 2 * costCompare} // of comparing all with all
 	if n <= compareAll || bits.OnesCount64(uint64(differ)) <= k {
@@ -37,8 +37,8 @@ func (c *constraint) split(n, k int, differ fp) split {
 	return best
 }
 
-// step is one pass over a group: it is divided by a block, and the pairs that are looked
-// for agree in that block.
+// step is one pass over a group. The pass divides the group by a block and finds the pairs
+// that agree in this block.
 type step struct {
 	constraint
 	block fp
@@ -46,19 +46,19 @@ type step struct {
 	group *constraint
 }
 
-// before returns the constraint of the pairs that are left to this pass and to those
-// after it.
+// before returns the constraint of the pairs that remain for this pass and the later
+// ones.
 func (s *step) before() *constraint {
 	return &constraint{equal: s.group.equal, unequal: s.unequal}
 }
 
-// compareBudget returns how many comparisons a group may be left with, by all its passes
-// together: if they are nearly as many as all its pairs, it is better to compare those.
-// So clusters that no block tells apart can not multiply the work.
+// compareBudget returns the largest number of comparisons for all passes of a group. If the
+// passes need nearly as many comparisons as the group has pairs, comparing all pairs is
+// cheaper. This bounds the work for clusters that no block divides.
 func compareBudget(n int) float64 { return 0.75 * float64(n) * float64(n) / 2 }
 
-// steps returns the passes of a split, in order. unequal lists of later ones extend
-// those of the ones before in place: use one after the other.
+// steps returns the passes of a split, in order. The unequal lists of later passes share
+// memory with the lists of earlier ones, so the caller must use one pass after another.
 func (c *constraint) steps(s *split) func(yield func(step) bool) {
 	return func(yield func(step) bool) {
 		var room [maxBlocks]fp

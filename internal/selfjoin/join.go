@@ -12,15 +12,15 @@ type join struct {
 	found   func(worker int, pairs []Pair) error
 	workers []*worker
 	room    []fp // for large groups
-	least   int  // minLarge, less in tests
+	least   int  // minLarge, or less in tests
 
 	stop  atomic.Bool
 	mu    sync.Mutex
 	cause error
 }
 
-// newJoin returns a join of as many workers as there are processors, or as asked. found
-// is called with pairs, from all workers; these are good until it returns.
+// newJoin returns a join with the given number of workers. All workers call found with pairs,
+// which are valid until found returns.
 func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -48,7 +48,7 @@ func (j *join) failed() error {
 	return j.cause
 }
 
-// finish hands on the last pairs, and returns why the join failed, if it did.
+// finish passes on the last pairs, and returns the error of the join.
 func (j *join) finish() error {
 	for _, w := range j.workers {
 		w.flush()
@@ -57,14 +57,14 @@ func (j *join) finish() error {
 }
 
 const (
-	// minLarge is the least number of fingerprints that all workers take on together.
+	// minLarge is the smallest number of fingerprints that all workers handle together.
 	minLarge = 1 << 14
-	// minShare: a part is large if it is more than this share of a worker's.
+	// A part is large if it exceeds this fraction of a worker's share.
 	minShare = 4
 )
 
-// joinParallel finds the pairs of a group with all workers. What is in group stays there, in
-// another order if it may be changed; room has the same length.
+// joinParallel finds the pairs of a group with all workers. The content of group remains, in
+// another order if it may be changed. room has the same length.
 func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
 	if j.stop.Load() {
 		return
@@ -102,7 +102,7 @@ func (j *join) divide(fps, room []fp, block fp) (bounds []int) {
 	return partition(len(j.workers), fps, room, keyOf(block, maxPartitionBits))
 }
 
-// comparisons returns how many pairs parts have.
+// comparisons returns the number of pairs within parts.
 func comparisons(bounds []int) float64 {
 	sum := 0.0
 	for i, end := range bounds[1:] {
@@ -112,7 +112,7 @@ func comparisons(bounds []int) float64 {
 	return sum
 }
 
-// roomFor returns room for a part: where it was, if that may be overwritten.
+// roomFor returns room for a part: its previous memory, if that may be overwritten.
 func (j *join) roomFor(was []fp, change bool) []fp {
 	if change {
 		return was
@@ -123,8 +123,8 @@ func (j *join) roomFor(was []fp, change bool) []fp {
 	return j.room[:len(was)]
 }
 
-// parts has the workers find the pairs of all parts, and then large those that are worth
-// all workers together.
+// parts finds the pairs of all parts with one worker per part, except that all workers
+// handle each large part together.
 func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end int)) {
 	threshold := max(j.least, len(fps)/(minShare*len(j.workers)))
 	eachPart(len(j.workers), bounds, func(worker, begin, end int) {
@@ -139,7 +139,7 @@ func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end
 	}
 }
 
-// compare compares all with all.
+// compare compares all pairs.
 func (j *join) compare(fps []fp, c *constraint) {
 	var next atomic.Int64
 	parallel(len(j.workers), func(worker int) {

@@ -1,23 +1,22 @@
 // Package selfjoin finds every pair of near-duplicates within one collection of
 // 64-bit fingerprints, and clusters of them.
 //
-// Every pair of distinct fingerprints within the distance is found exactly once,
-// whatever the collection looks like. Equal fingerprints are one node with a count.
+// Every pair of distinct fingerprints within the distance is found exactly once, for any
+// collection. Equal fingerprints are one node with a count.
 //
-// The method is that of the paper's tables (Manku, Jain and Das Sarma, WWW 2007,
-// section 3.1) without the tables. Of two fingerprints that differ in at most k of their
-// bits, at least one of k+1 blocks of those bits is equal. So the collection is grouped
-// by the first block, then by the second, and so on. In the pass by block i, pairs that
-// also agree in an earlier block are left to the pass of that block. The others differ in
-// i of the k bits already, so k-i+1 blocks are enough to group them again. Groups are
-// divided in this way until comparing all of their pairs is cheaper. Each group looks at
-// the bits in which its own members differ, so clusters and common prefixes are divided
-// as well as random bits.
+// The method uses the principle of the paper's tables (Manku, Jain and Das Sarma, WWW 2007,
+// section 3.1) without tables. If two fingerprints differ in at most k bits, then at least
+// one of k+1 blocks of bits is equal in both. Therefore the collection is grouped by the
+// first block, then by the second, and so on. The pass for block i skips pairs that agree in
+// an earlier block. The other pairs differ in i of the k bits already, so k-i+1 blocks
+// suffice to group them again. Groups are divided in this way until comparing all of their
+// pairs is cheaper. Each group uses the bits in which its own members differ, so clusters
+// and common prefixes are divided as well as random bits.
 //
-// For k = 3 and ten million random fingerprints that is 4 passes through memory and 10
-// through groups that fit in a core's cache, with hardly a comparison without a match. It
-// never takes more than a few times as long as comparing all with all, and comes near to
-// that only for k above 12 or so, or where most comparisons are matches.
+// For k = 3 and ten million random fingerprints, the search needs 4 passes through memory
+// and 10 through groups that fit in a core's cache, and makes few comparisons without a
+// match. It never takes more than a few times as long as comparing all pairs, and approaches
+// that time only for k above about 12, or if most comparisons match.
 //
 // A search holds all fingerprints in memory, 16 bytes each.
 package selfjoin
@@ -35,7 +34,7 @@ import (
 
 type fp = fingerprint.Fingerprint
 
-// Pair is two fingerprints near each other.
+// Pair is a pair of near fingerprints.
 type Pair struct {
 	First, Second fp // First < Second
 	Distance      int
@@ -45,11 +44,11 @@ func pairOf(f, g fp) Pair {
 	return Pair{min(f, g), max(f, g), f.Distance(g)}
 }
 
-// Options of a search.
+// Options configures a search.
 type Options struct {
-	// MaxDistance is k: 0 to 64. There is no default. Up to about 6 the work grows
-	// little faster than the collection; above 12 it comes down to comparing all
-	// with all.
+	// MaxDistance is k: 0 to 64. There is no default. Up to about 6, the work grows
+	// little faster than the collection. Above 12, it approaches the comparison of all
+	// pairs.
 	MaxDistance int
 
 	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
@@ -58,7 +57,7 @@ type Options struct {
 
 var (
 	errDistance = errors.New("selfjoin: distance out of range")
-	errTooMany  = errors.New("selfjoin: too many fingerprints") // more than nodes can be numbered
+	errTooMany  = errors.New("selfjoin: too many fingerprints") // more than maxLen
 )
 
 func (o *Options) check() error {
@@ -68,12 +67,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Each calls found with every pair of distinct fingerprints within the distance, once.
-// It does so from Workers goroutines, in no order, some hundreds of pairs at a time
-// that are good until found returns; each goroutine has its own number, from 0. An
-// error of found ends the search and is returned. Besides the set, about 8 bytes a node
-// are taken, and 16 if a large part of all share a prefix. It refuses a distance beyond 64; other errors are
-// ctx's.
+// Each calls found with every pair of distinct fingerprints within the distance, once, in
+// no particular order. Workers goroutines call found, with several hundred pairs that are
+// valid until found returns. Each goroutine has its own number, from 0. If found returns an
+// error, the search ends with this error. In addition to the set, the search needs about 8
+// bytes per node, or 16 if a large part of all fingerprints share a prefix. Errors: a distance
+// above 64, and the error of ctx.
 func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs []Pair) error) error {
 	if err := errors.Join(o.check(), ctx.Err()); err != nil {
 		return err
@@ -88,8 +87,8 @@ func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs 
 }
 
 // Pairs yields every pair of distinct fingerprints within the distance, once, in no
-// order. It stops at the first error, which it yields. Cost and errors are those of
-// Each; what was found ahead of the loop is bounded.
+// particular order. It stops at the first error, which it yields. Its cost and errors are
+// the same as for Each. The number of pairs that wait for the loop is bounded.
 func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		const ahead = 32

@@ -11,13 +11,13 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// Set is the distinct fingerprints of a collection. Its nodes are numbered from 0 in
-// the order of their fingerprints. It may be used by several goroutines at once.
+// Set holds the distinct fingerprints of a collection. Its nodes are numbered from 0 in
+// the order of their fingerprints. It is safe for concurrent use.
 type Set struct {
 	fps     []fp
 	repeats []repeat // the nodes with more than one copy, ascending
 
-	starts []uint32 // for each value of the leading bits the first node with it or a larger one
+	starts []uint32 // for each value of the leading bits, the first node with this or a larger value
 	shift  int
 }
 
@@ -32,8 +32,8 @@ type repeat struct {
 // maxLen is the largest number of fingerprints of a set, equal ones included.
 const maxLen = 1<<32 - 2
 
-// NewSet sorts a collection, on all cores, and takes the slice over. It needs as much
-// memory again while it sorts. It refuses more than maxLen.
+// NewSet sorts a collection on all cores and takes ownership of the slice. While it sorts, it
+// needs as much memory again. It returns an error for more than maxLen fingerprints.
 func NewSet(fps []fp) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func NewSet(fps []fp) (*Set, error) {
 	return s, nil
 }
 
-// NewSetWithPlaces is NewSet, and tells where in the slice the copies of each node were. That takes
-// 8 bytes a fingerprint.
+// NewSetWithPlaces is like NewSet. It also returns the positions in the slice of the copies of each
+// node, which need 8 bytes per fingerprint.
 func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
 	return s, o, nil
 }
 
-// take makes sorted fingerprints the nodes, and says of each where its copies started.
+// take makes sorted fingerprints the nodes, and returns the position of the first copy of each.
 func (s *Set) take(fps []fp, started func(start int)) {
 	distinct := fps[:0]
 	for begin := 0; begin < len(fps); {
@@ -77,9 +77,9 @@ func (s *Set) take(fps []fp, started func(start int)) {
 	s.makeStarts()
 }
 
-// SortedSet makes a set of fingerprints that are ascending and distinct already, and
-// takes the slice over. copies is how often each occurs; nil: once. It refuses more than
-// maxLen.
+// SortedSet returns the set of ascending, distinct fingerprints, and takes ownership of the
+// slice. copies holds the number of occurrences of each fingerprint; nil means once. SortedSet
+// returns an error for more than maxLen fingerprints.
 func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func checkLen(n int) error {
 	return nil
 }
 
-// makeStarts makes the directory of Node: 4 to 8 nodes for each value on average.
+// makeStarts makes the directory of Node, with 4 to 8 nodes per value on average.
 func (s *Set) makeStarts() {
 	leading := max(bits.Len(uint(len(s.fps)))-3, 0)
 	s.shift = 64 - leading
@@ -123,10 +123,10 @@ func (s *Set) makeStarts() {
 // Len returns the number of nodes.
 func (s *Set) Len() int { return len(s.fps) }
 
-// Fingerprint returns that of a node.
+// Fingerprint returns the fingerprint of a node.
 func (s *Set) Fingerprint(node Node) fp { return s.fps[node] }
 
-// Copies returns how often a node's fingerprint occurs.
+// Copies returns the number of occurrences of a node's fingerprint.
 func (s *Set) Copies(node Node) int {
 	i, found := slices.BinarySearchFunc(s.repeats, node, func(r repeat, n Node) int { return cmp.Compare(r.node, n) })
 	if !found {
@@ -135,7 +135,7 @@ func (s *Set) Copies(node Node) int {
 	return s.repeats[i].copies
 }
 
-// Repeated yields the nodes of more than one copy, and the number of copies.
+// Repeated yields the nodes with more than one copy, and the number of copies.
 func (s *Set) Repeated() iter.Seq2[Node, int] {
 	return func(yield func(Node, int) bool) {
 		for _, r := range s.repeats {
@@ -160,7 +160,7 @@ func (s *Set) Node(f fp) (node Node, found bool) {
 	return Node(begin), begin < len(s.fps) && s.fps[begin] == f
 }
 
-// nodesOf returns the nodes of fingerprints that are in the set. Their reads of memory wait together.
+// nodesOf returns the nodes of fingerprints that are in the set. Their cache misses overlap.
 func (s *Set) nodesOf(fps []fp) []Node {
 	nodes := make([]Node, len(fps))
 	for i, f := range fps {
@@ -173,7 +173,7 @@ func (s *Set) nodesOf(fps []fp) []Node {
 	}
 	for i, f := range fps {
 		for steps := 16; s.fps[nodes[i]] < f; nodes[i]++ {
-			if steps--; steps == 0 { // many begin alike
+			if steps--; steps == 0 { // many fingerprints have the same leading bits
 				nodes[i], _ = s.Node(f)
 				break
 			}
@@ -182,18 +182,18 @@ func (s *Set) nodesOf(fps []fp) []Node {
 	return nodes
 }
 
-// Occurrences tells where in a collection the copies of each node are.
+// Occurrences holds the positions in a collection of the copies of each node.
 type Occurrences struct {
 	places []uint32
-	starts []uint32 // where those of each node start in places
+	starts []uint32 // the start of each node in places
 }
 
-// Of returns the places of a node, ascending.
+// Of returns the positions of a node, ascending.
 func (o *Occurrences) Of(node Node) []uint32 {
 	return o.places[o.starts[node]:o.starts[node+1]:o.starts[node+1]]
 }
 
-// Fetch reads the memory that Of reads, of many edges together.
+// Fetch reads the memory that Of needs for many edges, so that the cache misses overlap.
 func (o *Occurrences) Fetch(edges [][2]Node) {
 	var fetched uint32
 	for _, e := range edges {

@@ -8,29 +8,29 @@ const (
 	costChain     = 2.5
 	costCompare   = 0.7
 
-	// compareAll: fewer are always compared with each other.
+	// Groups of fewer than compareAll fingerprints are always compared pair by pair.
 	compareAll = 24
 
 	maxDepth = 8
-	// maxPartitionBits: more parts at once and writing to them would miss the cache.
+	// With more than 2^maxPartitionBits parts, writes to the parts would miss the cache.
 	maxPartitionBits = 13
-	// maxChainBits are those of the largest table of chains.
+	// maxChainBits is the number of bits of the largest table of chains.
 	maxChainBits = 13
 )
 
-// split says how a group is divided: by each of some blocks in turn.
+// split is a division of a group by several blocks in turn.
 type split struct {
-	bits   fp  // where the blocks are taken from
-	budget int // of these at most so many differ in a pair that is looked for
+	bits   fp  // the blocks consist of these bits
+	budget int // a pair differs in at most this number of them
 	width  float64
 	cost   float64
 }
 
-// none reports that all pairs are to be compared.
+// none reports whether all pairs are compared instead.
 func (s *split) none() bool { return s.width == 0 }
 
-// passes counts the ways to choose depth blocks of budget+depth: how often a fingerprint
-// is handled at that depth.
+// passes counts the ways to choose depth blocks of budget+depth, which is how often a
+// fingerprint is handled at that depth.
 func passes(budget, depth int) float64 {
 	n := 1.0
 	for i := 1; i <= depth; i++ {
@@ -39,7 +39,7 @@ func passes(budget, depth int) float64 {
 	return n
 }
 
-// consider looks for a split by blocks from bits that costs less than s.
+// consider searches for a split by blocks of bits that costs less than s.
 func (s *split) consider(n int64, from fp, budget int) {
 	size, free := float64(n), float64(bits.OnesCount64(uint64(from)))
 	above := 0.0
@@ -64,7 +64,7 @@ func (s *split) consider(n int64, from fp, budget int) {
 	}
 }
 
-// exp2 is 2^x for x >= 0, near enough.
+// exp2 returns approximately 2^x for x >= 0.
 func exp2(x float64) float64 {
 	if x >= 63 {
 		return 1 << 63

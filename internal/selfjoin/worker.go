@@ -3,19 +3,19 @@ package selfjoin
 import "math/bits"
 
 const (
-	// maxChained: the entries of a chain are 16 bits.
+	// maxChained is the largest length of a group with chains, whose entries have 16 bits.
 	maxChained = 1<<16 - 1
 	// maxExpected is the number of fingerprints that may share a block on average for
 	// them to be chained rather than divided.
 	maxExpected = 4
-	// maxSteps is the number of comparisons for each fingerprint at which chains are
-	// given up: there are groups among them that have to be divided.
+	// maxSteps is the number of comparisons per fingerprint at which chains are
+	// abandoned, since the group must be divided further.
 	maxSteps = 4 * maxExpected
 
 	flushLen = 512
 )
 
-// worker is what one goroutine of a join has for itself.
+// worker is the state of one goroutine of a join.
 type worker struct {
 	join    *join
 	number  int
@@ -23,7 +23,7 @@ type worker struct {
 	unequal []fp
 	scratch []fp
 	counts  [1 << maxPartitionBits]uint32
-	heads   [1 << maxChainBits]uint16 // places in a group from 1, 0 for none
+	heads   [1 << maxChainBits]uint16 // positions in a group from 1, or 0
 	next    []uint16
 }
 
@@ -45,7 +45,7 @@ func (w *worker) run(group []fp, c constraint) {
 	w.unequal = c.unequal
 }
 
-// group finds the pairs of a group; it uses room, of the same length.
+// group finds the pairs of a group. room must have the same length.
 func (w *worker) group(group, room []fp, c constraint) {
 	if len(group) <= compareAll {
 		w.compare(group, &c)
@@ -67,7 +67,7 @@ func (w *worker) group(group, room []fp, c constraint) {
 		if left -= w.divide(group, room, &step); left < 0 {
 			w.compare(room, step.before())
 		}
-		group, room = room, group // which now has all of them
+		group, room = room, group // room now has all fingerprints
 		swapped = !swapped
 		if left < 0 {
 			break
@@ -79,8 +79,8 @@ func (w *worker) group(group, room []fp, c constraint) {
 	}
 }
 
-// divide sorts a group into room by a block. It returns how many comparisons the parts
-// would take.
+// divide sorts a group into room by a block. It returns the number of comparisons that the
+// parts would need.
 func (w *worker) divide(group, room []fp, s *step) (comparisons float64) {
 	k := w.keyFor(group, s)
 	counts := w.counts[:1<<k.width]
@@ -122,9 +122,9 @@ func (w *worker) parts(group, room []fp, s *step) {
 	}
 }
 
-// chained finds the pairs of a group that agree in a block, if few share one: each is
-// compared with those before it in the chain of its key. It reports false, and has
-// found nothing, if the group has to be divided.
+// chained finds the pairs of a group that agree in a block, if few fingerprints share a
+// block. It compares each fingerprint with the earlier ones in the chain of its key. If the
+// group must be divided instead, it returns false and finds no pairs.
 func (w *worker) chained(group []fp, s *step) bool {
 	if len(group) > maxChained || float64(len(group)) > maxExpected*exp2(s.width) {
 		return false
@@ -158,7 +158,7 @@ func (w *worker) chained(group []fp, s *step) bool {
 	return true
 }
 
-// compare finds the pairs of a group by comparing all with all.
+// compare finds the pairs of a group by comparing all pairs.
 func (w *worker) compare(group []fp, c *constraint) {
 	for begin := 0; begin < len(group) && !w.join.stop.Load(); begin += tileLen {
 		w.compareTile(group[begin:], c)
@@ -187,7 +187,7 @@ func (w *worker) compareTile(group []fp, c *constraint) {
 	}
 }
 
-// flush hands on the pairs found.
+// flush passes on the pairs.
 func (w *worker) flush() {
 	if len(w.pairs) == 0 {
 		return
