@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/duplicates"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/ordered"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
@@ -239,20 +241,14 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	if known {
 		w.replaced[old.ID] = i
 	}
-	like := Query{Signature: doc.Signature(), Scope: doc.Scope, Limit: 1}
-	nearest, err := r.matches(ctx, &like, w.hits[i], w.replaced)
-	if err != nil {
+	of, origin, found, err := w.match(ctx, r, i)
+	switch {
+	case err != nil:
 		return err
-	}
-	best := candidateMatch{distance: r.s.plan.MaxDistance + 1}
-	if len(nearest) > 0 {
-		best = candidateMatch{nearest[0].Distance, nearest[0].ID}
-	}
-	switch j, distance := w.nearestStored(i, best); {
-	case j >= 0:
-		verdict.Status, verdict.Of, w.origin[i] = Duplicate, Match{Distance: distance}, j
-	case len(nearest) > 0:
-		verdict.Status, verdict.Of = Duplicate, nearest[0]
+	case origin >= 0:
+		verdict.Status, verdict.Of, w.origin[i] = Duplicate, Match{Distance: of.Distance}, origin
+	case found:
+		verdict.Status, verdict.Of = Duplicate, of
 	case known:
 		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(doc.Fingerprint)}
 	default:
@@ -285,6 +281,123 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 		}
 	}
 	return nil
+}
+
+// match returns the document that document i is a duplicate of. Either it is stored, or it is the document
+// origin of the window; then only the distance is set.
+func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
+	if w.x.opts.SiteTemplates {
+		return w.matchOfSite(ctx, r, i)
+	}
+	doc := &w.docs[i]
+	like := Query{Signature: doc.Signature(), Scope: doc.Scope, Limit: 1}
+	nearest, err := r.matches(ctx, &like, w.hits[i], w.replaced)
+	if err != nil {
+		return of, -1, false, err
+	}
+	best := candidateMatch{distance: r.s.plan.MaxDistance + 1}
+	if len(nearest) > 0 {
+		of, found = nearest[0], true
+		best = candidateMatch{of.Distance, of.ID}
+	}
+	j, distance := w.nearestStored(i, best)
+	if j >= 0 {
+		of, found = Match{Distance: distance}, true
+	}
+	return of, j, found, nil
+}
+
+// matchOfSite is match with Options.SiteTemplates.
+func (w *window) matchOfSite(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
+	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
+	site := match.NewSite(rule, doc, func(c *match.Candidate) (duplicates.Texts, error) { return w.textsOf(c) })
+	inWindow := w.storedNear(i, rule.MaxDistance)
+	done := false
+	offer := func(c match.Candidate) error {
+		for err == nil && !done && len(inWindow) > 0 && idOf(&inWindow[0]).before(candidateMatch{c.Distance, c.ID}) {
+			done, err = site.Offer(inWindow[0])
+			inWindow = inWindow[1:]
+		}
+		if err == nil && !done {
+			done, err = site.Offer(c)
+		}
+		return err
+	}
+	for c, err := range r.candidates(w.hits[i]) {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return of, -1, false, err
+		}
+		if _, skip := w.replaced[c.id]; skip {
+			continue
+		}
+		shingles, known := w.x.shingles.get(c.id)
+		if site.Full() && known && rule.RulesOut(int(c.hit.distance), shingles, doc.Signature()) {
+			continue
+		}
+		d, stored, err := r.document(c.id, c.hit.stored)
+		if err == nil && stored && d.Scope == doc.Scope {
+			err = offer(match.Candidate{Match: Match{Document: d, Distance: int(c.hit.distance)}, Origin: -1})
+		}
+		if err != nil {
+			return of, -1, false, err
+		}
+		if done {
+			break
+		}
+	}
+	for _, c := range inWindow {
+		if !done && err == nil {
+			done, err = site.Offer(c)
+		}
+	}
+	if !done && err == nil {
+		err = site.Finish()
+	}
+	if c := site.Found(); c != nil && err == nil {
+		return c.Match, c.Origin, true, nil
+	}
+	return of, -1, false, err
+}
+
+// storedNear returns the documents of the window that are within k bits of document i and are stored or to
+// be stored, in the order of candidateMatch.
+func (w *window) storedNear(i, k int) (near []match.Candidate) {
+	for n, fp := range w.fingerprints {
+		j := w.stored[n]
+		if d := w.docs[i].Fingerprint.Distance(fp); d <= k && w.docs[j].Scope == w.docs[i].Scope {
+			near = append(near, match.Candidate{Match: Match{Document: w.verdicts[j].Document, Distance: d}, Origin: j})
+		}
+	}
+	slices.SortFunc(near, func(a, b match.Candidate) int {
+		if idOf(&a).before(idOf(&b)) {
+			return -1
+		}
+		return 1
+	})
+	return near
+}
+
+// idOf returns the place of a candidate in the order. A document of the window that has no ID yet comes after
+// all that have one.
+func idOf(c *match.Candidate) candidateMatch {
+	return candidateMatch{c.Distance, cmp.Or(c.ID, 1<<63+uint64(c.Origin))}
+}
+
+// textsOf returns the different texts of the site of a document that are duplicates of it: those of the commits
+// so far, and those of the documents of the window that are decided. Other windows may be about to add more.
+func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
+	var texts duplicates.Texts
+	for _, d := range w.change.counts {
+		if d.document.ID == c.ID && (c.ID != 0 || d.document == &w.verdicts[c.Origin].Document) {
+			texts |= d.texts
+		}
+	}
+	if c.ID == 0 {
+		return texts, nil
+	}
+	texts |= w.x.duplicates.Pending(c.ID).Texts // first, see duplicates.Table.Stored
+	stored, err := w.x.store.Now().Duplicates(c.ID)
+	return texts | stored.Texts, err
 }
 
 // candidateMatch orders matches by distance, then ID.
@@ -376,14 +489,14 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 	if !others.all && len(others.writes) == 0 {
 		return nil
 	}
-	k := w.x.Plan().MaxDistance
+	k, neighbours := w.x.Plan().MaxDistance, w.x.opts.SiteTemplates
 	for i := from; i < to; i++ {
 		of := w.verdicts[i].Of.ID
 		if j := w.origin[i]; j >= 0 {
 			of = w.verdicts[j].Document.ID
 		}
 		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
-		if others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool { return o.affects(stored, key, of, k) }) {
+		if others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool { return o.affects(stored, key, of, k, neighbours) }) {
 			affected = append(affected, i)
 		}
 	}

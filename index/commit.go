@@ -408,12 +408,12 @@ func (r *recentWrites) since(mark uint64) (parts [2][]recentWrite, known bool) {
 }
 
 // affects reports whether a write may change the verdict of a document that is a duplicate, or a new
-// version, of the document with the ID of.
-func (w *recentWrite) affects(stored, key, of uint64, k int) bool {
+// version, of the document with the ID of. With neighbours, all documents within k bits matter to the verdict.
+func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bool {
 	switch {
 	case key != 0 && w.key == key:
 		return true
-	case w.removed != 0:
+	case w.removed != 0 && !neighbours:
 		return w.removed == of
 	}
 	return bits.OnesCount64(w.stored^stored) <= k

@@ -46,24 +46,30 @@ func openModelled(t fatal, opts index.Options) modelled {
 
 // check compares the verdicts on a batch with the model's. Times are those of the index.
 func (m modelled) check(ctx context.Context, docs []index.Document) error {
+	_, err := m.checked(ctx, docs)
+	return err
+}
+
+// checked is check, and returns the verdicts.
+func (m modelled) checked(ctx context.Context, docs []index.Document) ([]index.Verdict, error) {
 	before := slices.Clone(docs)
 	verdicts, err := m.Index.CheckAndAddBatch(ctx, docs)
 	if err != nil || len(verdicts) != len(docs) {
-		return fmt.Errorf("%d verdicts on %d documents: %w", len(verdicts), len(docs), err)
+		return nil, fmt.Errorf("%d verdicts on %d documents: %w", len(verdicts), len(docs), err)
 	}
 	for i, got := range verdicts {
 		if docs[i] != before[i] {
-			return fmt.Errorf("document %d is changed from %+v to %+v", i, before[i], docs[i])
+			return nil, fmt.Errorf("document %d is changed from %+v to %+v", i, before[i], docs[i])
 		}
 		m.Now = got.Document.Added
 		if want := m.Model.CheckAndAdd(docs[i]); got != want {
-			return fmt.Errorf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
+			return nil, fmt.Errorf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
 		}
 		if stored := got.Document.ID != 0; stored == got.Document.Added.IsZero() {
-			return fmt.Errorf("document %d, stored %v, was added %v", i, stored, got.Document.Added)
+			return nil, fmt.Errorf("document %d, stored %v, was added %v", i, stored, got.Document.Added)
 		}
 	}
-	return errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index))
+	return verdicts, errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index))
 }
 
 // fill adds bare documents.
@@ -159,6 +165,78 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
 		must(t, m.check(ctx, docs), m.Close())
 	}
+}
+
+// TestSiteTemplatesIsOneByOne compares batches of pages that share templates, with recrawls and deletions in between,
+// with the model, with and without Options.SiteTemplates. The counts of duplicates survive a restart.
+func TestSiteTemplatesIsOneByOne(t *testing.T) {
+	verdicts := make(map[string]int)
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		opts := index.Options{FS: vfs.NewMem(), MaxDistance: 6, SiteTemplates: seed%4 > 0, KeepDuplicates: seed%4 == 3}
+		m := openModelled(t, opts)
+		m.Counts = make(map[uint64]*indextest.Count)
+		for range 6 {
+			docs := make([]index.Document, rng.IntN(120))
+			for i := range docs {
+				docs[i] = templatePage(rng, seed)
+			}
+			ctx := t.Context()
+			if rng.IntN(2) == 0 {
+				ctx = testhook.WithParts(ctx, 4, 16)
+			}
+			found, err := m.checked(ctx, docs)
+			must(t, err, m.CompareCounts(m.Index))
+			for _, v := range found {
+				verdicts[fmt.Sprint(opts.SiteTemplates, " ", v.Status)]++
+			}
+			gone := make([]string, 5)
+			for i := range gone {
+				gone[i] = templatePage(rng, seed).Key
+			}
+			deleted, err := m.Index.Delete(t.Context(), gone...)
+			must(t, err)
+			if want := m.Model.Delete(gone...); deleted != want {
+				t.Fatalf("seed %d: %d deleted, want %d", seed, deleted, want)
+			}
+			must(t, m.CompareCounts(m.Index))
+			if rng.IntN(2) == 0 {
+				must(t, m.Close())
+				opts.MustExist, opts.Durability = true, index.NoSync
+				m.Index, err = index.Open("ix", &opts)
+				must(t, err, m.CompareCounts(m.Index))
+			}
+		}
+		must(t, m.Close())
+	}
+	t.Log(verdicts)
+	for _, what := range []string{"true new", "true duplicate", "false duplicate"} {
+		if verdicts[what] < 50 {
+			t.Errorf("%d times %s", verdicts[what], what)
+		}
+	}
+}
+
+// templatePage returns a page of one of three templates on one of two sites, or of no site. Pages of a template
+// differ in a few bits of the first fingerprint and in up to 40 bits of the shingles.
+func templatePage(rng *rand.Rand, seed uint64) index.Document {
+	template := rng.IntN(3)
+	of := rand.New(rand.NewPCG(seed, uint64(template)))
+	d := index.Document{
+		Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, of.Uint64(), ^uint64(0), rng.IntN(4))),
+		Tokens:      []int{60, 150, 400}[template] + rng.IntN(5), Digest: fingerprint.Digest(1 + rng.IntN(500)),
+	}
+	for i := range d.Shingles {
+		d.Shingles[i] = testgen.Flip(rng, of.Uint64(), ^uint64(0), rng.IntN(11))
+	}
+	if rng.IntN(20) == 0 {
+		d.Shingles, d.Tokens = fingerprint.ShingleSignature{}, rng.IntN(2)*60
+	}
+	d.Key = []string{fmt.Sprintf("http://%d.example/%d", template%2, rng.IntN(150)), fmt.Sprint("page ", rng.IntN(50)), ""}[max(0, rng.IntN(8)-5)]
+	if rng.IntN(10) == 0 {
+		d.Scope = "s"
+	}
+	return d
 }
 
 // TestQueryIsExactWhereNearGivesUp: where what is live does not fit in memory any more, the

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -70,6 +71,17 @@ type Options struct {
 	// known: a text and three copies of it in a row have the same words. 0: 1.3. Below 0: lengths are not
 	// compared. Other values below 1 are an error.
 	MaxLengthRatio float64
+
+	// SiteTemplates separates pages of one site that share a template, such as the products of a shop. A
+	// site is the host of keys that are URLs, within a scope. CheckAndAdd compares a page with the nearest
+	// stored pages of its site: a stored page of the site is a match only if the page has the same Digest,
+	// or is at most half as far from it (2*d1 + d2) as from the median of the nearest 16 others within
+	// MaxDistance. With fewer than two others, the usual limits apply until duplicates with two different texts were
+	// found; after that, about 16 shingles may differ. Like the limits above, the option is not recorded,
+	// and the answers of Query do not depend on it. It needs Shingles, so a negative MaxShingleDistance
+	// is an error. With concurrent calls, a page may be compared before the duplicates of the other
+	// calls are counted. See docs/quality.md.
+	SiteTemplates bool
 
 	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
 	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called by
@@ -160,6 +172,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("CacheBytes is %d, want 0 for the default, or more", o.CacheBytes)
 	case o.Durability != Sync && o.Durability != NoSync:
 		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)", o.Durability, Sync, NoSync)
+	}
+	if o.SiteTemplates && o.MaxShingleDistance < 0 {
+		return errors.New("SiteTemplates needs Shingles, and MaxShingleDistance is negative: they are not compared")
 	}
 	return o.rule(0).Check()
 }

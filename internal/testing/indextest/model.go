@@ -20,13 +20,14 @@ type Rule struct {
 	ShortAllowance     int
 	MaxLengthRatio     float64 // below 0: lengths are not compared
 	KeepDuplicates     bool
+	SiteTemplates      bool
 }
 
 // RuleOf returns the rule of an index with these options and this MaxDistance.
 func RuleOf(o index.Options, maxDistance int) Rule {
 	return Rule{
 		maxDistance, cmp.Or(o.MaxShingleDistance, match.MaxShingleDistance), max(0, cmp.Or(o.ShortAllowance, match.ShortAllowance)),
-		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates,
+		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates, o.SiteTemplates,
 	}
 }
 
@@ -123,6 +124,8 @@ type Model struct {
 	Docs   Documents
 	NextID uint64
 	Now    time.Time // at which documents arrive; whole seconds, UTC
+
+	Counts map[uint64]*Count // by ID, of CheckAndAdd; nil: nothing is counted, and clones share it
 }
 
 // NewModel returns that of an empty index.
@@ -228,8 +231,9 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 		v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
 	}
 	others := m.Docs.WithoutKeys(d.Key)
-	if matches := others.Near(m.Rule, &d, 1); len(matches) > 0 {
+	if matches := m.matching(others, &d); len(matches) > 0 {
 		v.Status, v.Of = index.Duplicate, matches[0]
+		m.count(&d, &v.Of.Document)
 	}
 	v.Document.ID, v.Document.Added = 0, time.Time{}
 	if v.Status != index.Duplicate || m.Rule.KeepDuplicates {

@@ -1,0 +1,105 @@
+package indextest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/neardup/neardup/index"
+)
+
+// Count is what an index counts of the duplicates of a document.
+type Count struct {
+	Checks uint64
+	Texts  map[index.Document]bool // the duplicates of its site with another text, by the low bits of their digests
+}
+
+// count counts a duplicate.
+func (m *Model) count(d, of *index.Document) {
+	if m.Counts == nil {
+		return
+	}
+	c := m.Counts[of.ID]
+	if c == nil {
+		c = &Count{Texts: make(map[index.Document]bool)}
+		m.Counts[of.ID] = c
+	}
+	c.Checks++
+	if d.Digest != 0 && of.Digest != 0 && d.Digest != of.Digest && oneSite(d, of) {
+		c.Texts[index.Document{Digest: d.Digest % 64}] = true
+	}
+}
+
+// matching returns at least the first document that d is a duplicate of.
+func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
+	if !m.Rule.SiteTemplates {
+		return docs.Near(m.Rule, d, 1)
+	}
+	anything := m.Rule // within k bits
+	anything.MaxShingleDistance, anything.MaxLengthRatio = -1, -1
+	near := docs.Near(anything, d, 0)
+	var site []index.Match // the first 17 of the site
+	for _, n := range near {
+		if ofSite(d, &n) && len(site) < 17 {
+			site = append(site, n)
+		}
+	}
+	return slices.DeleteFunc(near, func(n index.Match) bool {
+		_, allowed := m.Rule.Match(d, &n.Document)
+		switch {
+		case !allowed:
+			return true
+		case !ofSite(d, &n), d.Digest != 0 && d.Digest == n.Digest:
+			return false
+		}
+		var others []int
+		for _, other := range site {
+			if other.ID != n.ID {
+				others = append(others, farness(d, &other))
+			}
+		}
+		if len(others) >= 2 {
+			slices.Sort(others)
+			return 2*farness(d, &n) > others[len(others)/2]
+		}
+		if c := m.Counts[n.ID]; c == nil || len(c.Texts) < 2 {
+			return false
+		}
+		bits := d.Shingles.Distance(n.Shingles)
+		return (d.Tokens+n.Tokens)*bits > 16*(256-bits)
+	})
+}
+
+func farness(d *index.Document, n *index.Match) int {
+	return 2*d.Fingerprint.Distance(n.Fingerprint) + d.Shingles.Distance(n.Shingles)
+}
+
+// ofSite reports whether a document says how different the pages of the site of d are.
+func ofSite(d *index.Document, n *index.Match) bool {
+	return oneSite(d, &n.Document) && !d.Shingles.IsZero() && !n.Shingles.IsZero() && d.Tokens > 0 && n.Tokens > 0
+}
+
+// oneSite compares the hosts of keys such as http://host/path.
+func oneSite(a, b *index.Document) bool {
+	x, y := strings.Split(a.Key, "/"), strings.Split(b.Key, "/")
+	return len(x) > 2 && len(y) > 2 && x[0] == "http:" && y[0] == "http:" && x[2] == y[2]
+}
+
+// CompareCounts returns in what the counts of an index differ from those of the model; nil: in nothing.
+func (m *Model) CompareCounts(x *index.Index) error {
+	for id := uint64(1); id < m.NextID; id++ {
+		got, err := x.Duplicates(context.Background(), id)
+		if err != nil {
+			return err
+		}
+		want := uint64(0)
+		if c := m.Counts[id]; c != nil && m.Docs.has(id) {
+			want = c.Checks
+		}
+		if got[0] != want {
+			return fmt.Errorf("document %d has %d duplicates, not %d", id, got[0], want)
+		}
+	}
+	return nil
+}
