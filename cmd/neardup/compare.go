@@ -38,7 +38,7 @@ a key in an index are not known.`,
 	return c.runs(func(ctx context.Context) error { return f.run(ctx, indexes, *in, *form) })
 }
 
-// maxDifferences is the number of places with different words that compare prints.
+// maxDifferences limits the printed places with different words.
 const maxDifferences = 20
 
 func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) (err error) {
@@ -111,12 +111,12 @@ func describeComparison(r *compare.Result, out io.Writer) error {
 	return err
 }
 
-// finder finds the two documents.
+// finder finds the two documents of compare.
 type finder struct {
 	call     *call
 	inputs   *inputFlags
 	analyzer *analyzer
-	index    *neardup.Index // or nil
+	index    *neardup.Index // nil without --index
 }
 
 func (f *finder) find(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
@@ -131,7 +131,7 @@ func (f *finder) find(ctx context.Context, in string) (sides [2]*compare.Documen
 	return sides, nil
 }
 
-// findIn reads an input until it has given both.
+// findIn reads an input until both documents are found.
 func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
 	err = f.records(ctx, in, func(r *corpus.Record) (more bool, err error) {
 		key, record := f.analyzer.key(r), fmt.Sprintf("%s#%d", r.Source, r.Number)
@@ -153,7 +153,7 @@ func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Docum
 	return sides, err
 }
 
-// isPathKey reports whether name is the path of the file that the record is.
+// isPathKey reports whether the record is a whole file with the path name.
 func isPathKey(name string, r *corpus.Record) bool {
 	path, err := filepath.Abs(name)
 	return err == nil && r.Key != "" && filepath.ToSlash(path) == r.Key
@@ -165,13 +165,13 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 	case missing == nil || name == "-":
 		err = f.records(ctx, name, func(r *corpus.Record) (more bool, err error) {
 			if s != nil {
-				return false, usagef("it has several documents: name it with --in, and two of their keys")
+				return false, usagef("it has several documents: set --in to it, and give two of their keys")
 			}
 			s, err = f.analyze(name, r)
 			return true, err
 		})
 		if err == nil && s == nil {
-			err = errors.New("it has no document")
+			err = errors.New("no document in it")
 		}
 		return s, err
 	case f.index != nil:
@@ -186,7 +186,7 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 	return nil, missing
 }
 
-// records reads an input up to the record that is enough.
+// records calls do with the documents of an input until do wants no more.
 func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record) (more bool, err error)) error {
 	reader, err := f.inputs.readerOf(in)
 	if err != nil {
@@ -214,7 +214,7 @@ func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error
 	return f.analyzer.described(key, r, math.MaxInt)
 }
 
-// described makes a document of a record, with the words in so many bytes of its text.
+// described returns the document of a record, with the words in the first most bytes of its text.
 func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.Document, error) {
 	var words []string
 	if r.Kind != corpus.Fingerprint && a.Signer != nil {

@@ -65,7 +65,7 @@ type dedup struct {
 	call     *call
 	indexes  *indexFlags
 	match    *matchFlags
-	against  []string // folders of references
+	against  []string // folders of reference indexes
 	emission *emission
 	keep     bool             // duplicates are stored too
 	summary  *summary.Summary // of the documentReader
@@ -94,7 +94,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without --index, the index is temporary: it is removed after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
-	if len(d.references) > 0 && !d.indexes.exist() { // it is not made where they will not do
+	if len(d.references) > 0 && !d.indexes.exist() { // before an index is created that the references exclude
 		if err := d.checkReferences(*d.indexes.k); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	return d.report.write(ctx, d, docs.analyzer)
 }
 
-// next says what to do after this.
+// next suggests the next command.
 func (d *dedup) next() string {
 	dir, s := d.indexes.dir, d.index.Stats()
 	switch {
@@ -142,14 +142,14 @@ func (d *dedup) next() string {
 	return fmt.Sprintf("\"neardup dedup --index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", dir, s.Documents)
 }
 
-// check comes to the verdicts on a batch and prints them. When it fails part of the
-// way, it prints those that hold.
+// check decides the verdicts on a batch and prints them. If it fails halfway, it prints the verdicts that
+// are durable.
 func (d *dedup) check(ctx context.Context, batch []*input) error {
 	inputs := compared(batch)
 	if err := d.findInReferences(ctx, inputs); err != nil {
 		return err
 	}
-	var left []*input // that no reference has, or all if duplicates are stored
+	var left []*input // documents without a match in a reference; all documents if duplicates are stored
 	for _, i := range inputs {
 		if i.of == nil || d.keep {
 			left = append(left, i)
@@ -177,7 +177,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		}
 		i.line.(*verdictLine).Removed = v.Removed
 	}
-	rest := d.lines.writeReady(batch) // if there is one, err says why
+	rest := d.lines.writeReady(batch) // not empty only if err is not nil
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
@@ -192,11 +192,10 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	return err
 }
 
-// reference returns the line about a match, in the index that documents are added to or in dir.
+// reference returns the line about a match. dir is the folder of a reference index; "" is the index of the run.
 func (i *input) reference(of *index.Match, dir string) *referenceLine {
 	return &referenceLine{
 		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, ID: of.ID, Index: dir,
-		sameText: of.Digest != 0 && of.Digest == i.document.Digest,
 	}
 }
 
@@ -208,12 +207,12 @@ func (i *input) decide(status neardup.Status, of *referenceLine) {
 	}
 }
 
-// emission is the records of what is kept, as they stand in the inputs, where they are asked for.
+// emission writes the records of --emit as they are in the inputs.
 type emission struct {
 	call    *call
 	file    string
-	formats []corpus.Format  // of the inputs that it can be; nil: not asked for
-	records *original.Writer // nil: not open
+	formats []corpus.Format  // of inputs that can be emitted; nil without --emit
+	records *original.Writer // nil if it is not open
 }
 
 func (c *call) emitFlags(inputs *inputFlags) *emission {
@@ -237,14 +236,14 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 	return e
 }
 
-// open opens what records are written to while do runs. No input may be that too, and no file
-// have a format that cannot be passed through.
+// open opens the output of records while do runs. It returns an error if the output is an input too, or
+// if the records of an input cannot be emitted.
 func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
 	if e.formats == nil {
 		return do()
 	}
 	return e.call.writeTo(e.file, func(out *bufio.Writer) error {
-		output, _ := os.Stat(e.file) // nil for none
+		output, _ := os.Stat(e.file) // nil if the file does not exist
 		if file := e.call.outFile(); file != nil && e.file == "-" {
 			output, _ = file.Stat()
 		}
@@ -260,7 +259,7 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 	})
 }
 
-// verdicts is where the lines about verdicts go.
+// verdicts returns the output of the lines about verdicts.
 func (e *emission) verdicts() io.Writer {
 	if e.records != nil && e.file == "-" {
 		return io.Discard
@@ -275,7 +274,7 @@ func (e *emission) write(batch []*input) error {
 	}
 	for _, i := range batch {
 		switch o := i.record.Original; {
-		case o == nil || !i.compared && i.record.Skip == nil: // a document without text, for one
+		case o == nil || !i.compared && i.record.Skip == nil: // such as a document without text
 		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
 			e.records.Write(o)
 		}
@@ -283,13 +282,13 @@ func (e *emission) write(batch []*input) error {
 	return e.records.Flush()
 }
 
-// reference is an index that documents are compared with and that nothing is added to.
+// reference is an index that documents are compared with, and that stores none of them.
 type reference struct {
 	dir string
 	*neardup.Index
 }
 
-// openReferences opens those of --against. Where no flags ask for an analyzer, it is theirs.
+// openReferences opens the indexes of --against. Unless flags select an analyzer, theirs is used.
 func (d *dedup) openReferences(dirs []string, a *analyzer) error {
 	for _, dir := range dirs {
 		if d.indexes.dir != "" && sameFile(dir, d.indexes.dir) {
@@ -316,11 +315,11 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkReferences says whether all can be asked for matches within k.
+// checkReferences returns an error unless all references can search within k.
 func (d *dedup) checkReferences(k int) error {
 	for _, r := range d.references {
 		if has := r.Plan().MaxDistance; has < k {
-			return fmt.Errorf("--against %s: %w: it finds what is within k = %d only, documents are to be compared within %d", r.dir, index.ErrMismatch, has, k)
+			return fmt.Errorf("--against %s: %w: it searches within k = %d, and the run needs k = %d", r.dir, index.ErrMismatch, has, k)
 		}
 	}
 	return nil
@@ -333,8 +332,8 @@ func (d *dedup) closeReferences() (err error) {
 	return err
 }
 
-// findInReferences gives each input its nearest match there. Of several at one distance it is that of
-// the reference that was given first.
+// findInReferences sets the nearest match of each input in the references. At equal distances, the
+// reference that was given first wins.
 func (d *dedup) findInReferences(ctx context.Context, inputs []*input) error {
 	k := distanceOption(d.index.Plan().MaxDistance)
 	for _, r := range d.references {

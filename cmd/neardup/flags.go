@@ -306,9 +306,9 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 // analyzer makes fingerprints of documents.
 type analyzer struct {
 	*page.Signer
-	asked string // its name where flags ask for it; else it is that of the index, if it has one
-	bare  bool   // the inputs bring fingerprints
-	scope string // as --scope has it
+	asked string // name of the analyzer that flags select; "" for the analyzer of the index
+	bare  bool   // the inputs are fingerprints
+	scope string // none, host or field
 
 	keyPrefix string
 	noKeys    bool
@@ -335,14 +335,14 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	return a, nil
 }
 
-// document makes a document of a record, and takes its content off it, so that the memory is free
-// once the text is found. The reason, if there is one, is why it is none.
+// document returns the document of a record, or the reason why the record has none. It removes the content
+// from the record, so that its memory is free after the analysis.
 func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
 	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: r.Kind}
 	r.Content = nil
 	switch {
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
-		return d, api.NoText, nil // among fingerprints of texts
+		return d, api.NoText, nil // the fingerprint of a document without text
 	case r.Kind == corpus.Fingerprint:
 		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
 		if match.Validate(&d) != nil {
@@ -350,7 +350,7 @@ func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, rea
 		}
 		return d, reason, nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: its fingerprints are of no analyzer that this version knows, so documents cannot be compared with them: build a new index from the documents", key, index.ErrMismatch)
+		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the index, so it cannot compare documents with it: build a new index from the documents", key, index.ErrMismatch)
 	}
 	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil
@@ -412,8 +412,7 @@ func (c *call) requiredIndexFlag() *indexFlags {
 
 const (
 	defaultK = check.DefaultMaxDistance
-	// importK is the default maximum distance of ready fingerprints, which have no second one. The
-	// paper uses it.
+	// importK is the default maximum distance of bare fingerprints, as in the paper.
 	importK = 3
 	// maxDocuments is the largest number of documents that a plan is made for.
 	maxDocuments = 1e15
@@ -494,7 +493,7 @@ func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
 	return o
 }
 
-// open opens the index, or creates it and says so: a misspelt name creates an empty index.
+// open opens or creates the index. It reports a created index, because a misspelt name creates one.
 func (f *indexFlags) open(o *neardup.Options) (*neardup.Index, error) {
 	absent := f.absent()
 	x, err := neardup.Open(f.dir, o)
@@ -519,7 +518,7 @@ func planNamed(design string, k int) (*plan.Plan, error) {
 	return p, nil
 }
 
-// distanceOption is k as the options of an index have it, where 0 is the default.
+// distanceOption returns k for the options of an index, in which 0 is the default.
 func distanceOption(k int) int {
 	if k == 0 {
 		return index.Exact
@@ -527,7 +526,7 @@ func distanceOption(k int) int {
 	return k
 }
 
-// read opens the index for reading, and closes it once do has returned.
+// read opens the index for reading, calls do and closes the index.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
 	x, err := index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache})
 	if err != nil {
@@ -536,20 +535,21 @@ func (f *indexFlags) read(do func(x *index.Index) error) error {
 	return errors.Join(do(x), x.Close())
 }
 
-// exist reports whether there is an index, whatever its state.
+// exist reports whether the index exists, in any state.
 func (f *indexFlags) exist() bool {
 	err := f.read(func(*index.Index) error { return nil })
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// openToCompare opens an index for reading, and for documents to be compared with; bare: for fingerprints too.
+// openToCompare opens an index for reading, to compare documents with it. If bare is set, the index may be
+// of fingerprints.
 func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlags) (*neardup.Index, error) {
 	o := &neardup.Options{Bare: bare, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}}
 	m.set(&o.Index)
 	return neardup.Open(dir, o)
 }
 
-// matchFlags are what makes a match of two documents, besides k.
+// matchFlags are the flags of the rule of a match, except k.
 type matchFlags struct {
 	shingle   int
 	allowance int
@@ -575,12 +575,12 @@ func (c *call) matchFlags() *matchFlags {
 	return f
 }
 
-// set has an index follow the rule.
+// set sets the rule of an index.
 func (f *matchFlags) set(o *index.Options) {
 	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio = f.shingle, f.allowance, f.ratio
 }
 
-// rule returns the rule within k bits.
+// rule returns the rule for the distance k.
 func (f *matchFlags) rule(k int) match.Rule {
 	return match.Default(k).With(f.shingle, f.allowance, f.ratio)
 }

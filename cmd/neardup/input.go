@@ -24,16 +24,16 @@ import (
 // input is a record on its way from reading to its line of output.
 type input struct {
 	record   corpus.Record
-	key      string         // of the document; "" if it has none
-	compared bool           // false: it is skipped, and line says why if it is a document
-	document index.Document // what is compared and stored
+	key      string         // key of the document; "" if it has none
+	compared bool           // false if it is skipped; if it is a document, line has the reason
+	document index.Document // the document that is compared and stored
 
-	reason  string         // why it is skipped, in few words
+	reason  string         // why it is skipped
 	verdict string         // of dedup, or "skipped"
 	lost    loss           // what the document replaced in the index
-	of      *referenceLine // the match of dedup --against, if there is one
-	line    any            // what is printed; nil: nothing, or it is not known yet
-	release func()         // gives back the memory of the record as it stood in its file; nil: there is none
+	of      *referenceLine // the match in the index or in a reference, if any
+	line    any            // the output line; nil if there is none, or none yet
+	release func()         // releases the memory of the original record; nil if there is none
 }
 
 // verdictLine is the line that dedup prints for a document, and each subcommand for a document that
@@ -57,14 +57,12 @@ type referenceLine struct {
 	Distance int    `json:"distance"`
 	ID       uint64 `json:"id,omitempty"`
 	Index    string `json:"index,omitempty"` // folder of the reference that has it
-
-	sameText bool // the documents have equal words
 }
 
-// skipped is the verdict on a document that could not be compared.
+// skipped is the verdict on a document that cannot be compared.
 var skipped = neardup.Skipped.String()
 
-// name returns what the document is called in messages: its key, else its ID.
+// name returns the key of the document, or its ID if it has no key.
 func (r *referenceLine) name() string {
 	if r.Key != "" {
 		return r.Key
@@ -80,15 +78,15 @@ func (i *input) at() string {
 	return position(&i.record)
 }
 
-// name returns what the document is called in messages: its key, else its position.
+// name returns the key of the document, or its position if it has no key.
 func (i *input) name() string { return cmp.Or(i.key, position(&i.record)) }
 
-// analyze makes a document of the record.
+// analyze sets the document of the record.
 func (i *input) analyze(a *analyzer) error {
 	i.key = a.key(&i.record)
 	if skip := i.record.Skip; skip != nil {
 		i.reason = skip.Reason
-		if skip.Document { // other records, such as requests of an archive, are counted only
+		if skip.Document { // other records, such as requests of a web archive, are only counted
 			i.skip(skip.Error())
 		}
 		return nil
@@ -108,12 +106,12 @@ func (i *input) skip(reason string) {
 	i.line = &verdictLine{Key: i.key, KeyBytes: keyBytes(i.key), Verdict: skipped, Reason: reason, At: position(&i.record)}
 }
 
-// compared returns the inputs of a batch that are documents to be compared.
+// compared returns the inputs of a batch that are compared.
 func compared(batch []*input) []*input {
 	return slices.DeleteFunc(slices.Clone(batch), func(i *input) bool { return !i.compared })
 }
 
-// documents returns those of inputs.
+// documents returns the documents of inputs.
 func documents(inputs []*input) []index.Document {
 	docs := make([]index.Document, len(inputs))
 	for n, i := range inputs {
@@ -122,20 +120,20 @@ func documents(inputs []*input) []index.Document {
 	return docs
 }
 
-// maxBatch is the number of records that go to the index together.
+// maxBatch is the largest number of records of a call of the index.
 const maxBatch = 256
 
-// documentReader reads the inputs and makes documents of their records.
+// documentReader reads documents from the inputs.
 type documentReader struct {
 	*corpus.Reader
 	call     *call
 	analyzer *analyzer
-	summary  *summary.Summary // of the records whose work is done
-	pages    *plan.Plan       // of the index that they go into, until it is told that there are bare fingerprints among them
+	summary  *summary.Summary // of the finished records
+	pages    *plan.Plan       // plan of the index, until the message about bare fingerprints is printed
 }
 
-// openInputs opens the inputs that are the arguments. That comes before an index is opened: a
-// missing input should not make one.
+// openInputs opens the inputs, which are the arguments. It is called before the index is opened, so that a
+// missing input does not create an index.
 func (f *inputFlags) openInputs() (*documentReader, error) {
 	a, err := f.analyzer(0)
 	if err != nil {
@@ -148,22 +146,22 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 // batching bounds the batches of a documentReader.
 type batching struct {
 	records int
-	bytes   int64         // of memory, without the contents of the documents, which are not held
-	wait    time.Duration // for more records, if a batch has fewer
+	bytes   int64         // of memory; the contents of documents are not held
+	wait    time.Duration // how long a smaller batch waits for more records
 }
 
 // writeBatches is the batching of records that go into an index.
 var writeBatches = batching{records: maxBatch, bytes: 64 << 20}
 
-// memory returns about how many bytes an input takes while it waits in a batch.
+// memory returns the approximate memory of an input in a batch.
 func (i *input) memory() int64 {
 	const fixed = 512 // the structs of the input, its document and its line
 	return fixed + int64(len(i.key)+len(i.document.Scope)+len(i.record.Source))
 }
 
-// forEachBatch reads the inputs and passes their records to work, in order. A batch has the records
-// that are ready, so that a slow input is answered line by line and a fast one in large batches. At the
-// end, also after an error, forEachBatch accounts for every record.
+// forEachBatch reads the inputs and passes their records to work, in order. A batch has the records that
+// are ready: a slow input is answered line by line, a fast input in large batches. At the end, and after
+// an error, forEachBatch prints the summary.
 func (r *documentReader) forEachBatch(ctx context.Context, most batching, work func([]*input) error) error {
 	c := r.call
 	c.inputs = true
@@ -173,7 +171,7 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 		c.accountFor(r)
 	}()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the pipe, but does not wait: it may hang in a read of standard input
+	defer cancel() // stops the pipe without waiting: a read of standard input may block
 	pipe := r.analyzed(ctx)
 	var batch []*input
 	flush := func() error {
@@ -208,16 +206,16 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 	}
 }
 
-// loss says what became of the earlier version of a document.
+// loss tells how a document replaced the earlier version of its key.
 type loss uint8
 
 const (
-	nothing   loss = iota // there was none, or it had the same text
-	replaced              // by another text
-	unrelated             // by a text that is not near it
+	nothing   loss = iota // no earlier version, or one with the same text
+	replaced              // the earlier version had another text
+	unrelated             // the earlier version had a text that is not near
 )
 
-// tally counts an input whose work is done.
+// tally counts a finished input.
 func (r *documentReader) tally(i *input) {
 	c, s := r.call, r.summary
 	skip := i.record.Skip
@@ -229,8 +227,7 @@ func (r *documentReader) tally(i *input) {
 		c.documents++
 		s.Compare(i.verdict)
 		if i.verdict == neardup.Duplicate.String() {
-			host := corpus.Host(i.key)
-			s.Duplicate(i.of.name(), !i.of.sameText && host != "" && host == corpus.Host(i.of.Key))
+			s.Groups.Add(i.of.name())
 		}
 		if i.key != "" && i.lost != nothing {
 			s.Replace(i.key, i.lost == unrelated)
@@ -248,29 +245,29 @@ func (r *documentReader) tally(i *input) {
 	}
 }
 
-// tellBare says, once, that bare fingerprints go into an index of pages, where they have less to be
-// told apart by.
+// tellBare prints a message if bare fingerprints are added to an index of pages: only their distance
+// tells them apart.
 func (r *documentReader) tellBare(batch []*input) {
 	isBare := func(i *input) bool { return i.compared && i.record.Kind == corpus.Fingerprint }
 	if r.pages == nil || r.analyzer.Signer == nil || !slices.ContainsFunc(batch, isBare) {
 		return
 	}
-	r.call.logf("ready fingerprints have no second one and no length: in this index of pages they are compared by k = %d alone; --format fingerprints makes a new index for them, with k = %d", r.pages.MaxDistance, importK)
+	r.call.logf("fingerprints without a text have no shingles and no length: in this index of pages they are compared by k = %d alone; --format fingerprints creates an index for them with k = %d", r.pages.MaxDistance, importK)
 	r.pages = nil
 }
 
-// What is under way between reading and use, at the most: the number of records,
-// and the bytes of their contents (or one record, if that has more).
+// The limits of the records between the reader and the index: their number, and the bytes of their
+// contents. One record may be larger.
 const (
 	maxAhead      = 512
 	maxAheadBytes = 32 << 20
 )
 
-// largeDocument is from when on a document's memory is collected at once, before more is
-// read: the collector would let as much again be in use.
+// largeDocument is the size from which on the garbage of a document is collected at once. Otherwise the
+// heap would grow to twice its size.
 const largeDocument = 4 << 20
 
-// analyzed reads all records and analyzes them on all cores. They come out as they were read.
+// analyzed reads all records and analyzes them on all cores. It keeps their order.
 func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 	bytes := semaphore.NewWeighted(maxAheadBytes)
 	return ordered.New(ctx, runtime.GOMAXPROCS(0), maxAhead, func(p *ordered.Pipe[*input]) error {
@@ -284,11 +281,11 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 			}
 			err := p.Go(func(int) (*input, error) {
 				i := &input{record: raw.Parse()}
-				raw = nil // its memory is free while the text is looked at
+				raw = nil // so that its memory is free during the analysis
 				if release := func() { bytes.Release(size) }; i.record.Original == nil {
 					defer release()
 				} else {
-					i.release = release // a batch does not wait for more than is read, so the reader goes on
+					i.release = release // after the batch; a batch never waits for records that are not read
 				}
 				err := i.analyze(r.analyzer)
 				if size >= largeDocument {
@@ -313,8 +310,8 @@ func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
 	return nil, usagef("--format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.cmd.Name())
 }
 
-// chunks yields what lists have, in order, shows the progress and accounts for every record.
-// A strict one ends at the first line that is no fingerprint.
+// chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end. If strict
+// is set, a line that is not a fingerprint is an error.
 func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
 		defer c.reading(ctx, reader)()
@@ -322,7 +319,7 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) i
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
 				c.documents += int64(len(chunk.Fingerprints))
-				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list has no pairs, and that is an answer
+				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list is valid: it has no pairs
 				err = log.write(chunk)
 			}
 			if !yield(chunk, err) || err != nil {
@@ -335,14 +332,14 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) i
 	}
 }
 
-// maxSkipLines bounds the lines about single skips: a file of another kind has millions.
+// maxSkipLines limits the messages about skipped lines: a file of another format has millions.
 const maxSkipLines = 10
 
-// skipLog says what was skipped in lists.
+// skipLog logs the skipped lines of lists.
 type skipLog struct {
 	call   *call
-	strict bool // the first skip of a line is an error
-	n      int  // skips so far, maxSkipLines at most
+	strict bool // the first skipped line is an error
+	n      int  // messages so far
 }
 
 func (l *skipLog) write(chunk *corpus.Chunk) error {
@@ -362,7 +359,7 @@ func (l *skipLog) write(chunk *corpus.Chunk) error {
 	return nil
 }
 
-// position says where a record stands.
+// position returns the file, the number and the offset of a record.
 func position(rec *corpus.Record) string {
 	return fmt.Sprintf("%s record %d byte %d", rec.Source, rec.Number, rec.Offset)
 }

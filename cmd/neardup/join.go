@@ -33,7 +33,7 @@ simhash-find-all prints.`,
 		if err := f.check(); err != nil {
 			return err
 		}
-		equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with one fingerprint that are not written
+		equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with equal fingerprints that are not printed
 		writers, err := f.join(ctx, len(equal), "pairs", func(s groups.Source, writers []*groups.Writer, done *atomic.Int64) error {
 			return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
 				w := writers[worker]
@@ -182,7 +182,7 @@ func (f *joinFlags) setCompat() error {
 	return nil
 }
 
-// join has do write what it finds in what the flags name.
+// join calls do with the source that the flags select and with writers to the output.
 func (f *joinFlags) join(ctx context.Context, workers int, what string, do func(groups.Source, []*groups.Writer, *atomic.Int64) error) (writers []*groups.Writer, err error) {
 	f.call.in = pipe.Cancelable(ctx, f.call.in)
 	err = f.call.writeTo(f.output, func(out *bufio.Writer) error {
@@ -200,7 +200,7 @@ func (f *joinFlags) join(ctx context.Context, workers int, what string, do func(
 	return writers, err
 }
 
-// source opens what the flags name, until do returns.
+// source calls do with the source that the flags select.
 func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) error {
 	if f.indexes.dir != "" {
 		o := join.Options{Stars: f.star}
@@ -213,7 +213,7 @@ func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) er
 	if err != nil {
 		return err
 	}
-	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // numbers are known by their place: none may be missing
+	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // a number is identified by its line, so no line may be skipped
 	s, err := groups.OfLists(chunks, groups.ListOptions{MaxDistance: *f.k, Stars: f.star, Numbers: *f.form == groups.SimhashCPP})
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ lines.
 	return c.runs(func(ctx context.Context) error { return i.run(ctx, inputs) })
 }
 
-// importing is what the flags of import say.
+// importing are the flags of import.
 type importing struct {
 	call    *call
 	indexes *indexFlags
@@ -106,10 +106,10 @@ func (i *importing) run(ctx context.Context, inputs *inputFlags) (err error) {
 	return i.load(ctx, docs, exports)
 }
 
-// load loads documents into an index that is not in use.
+// load loads documents into a closed index.
 func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, error], exports []export.Index) error {
 	c := i.call
-	exported := len(exports) > 0 && !c.given("max-distance") && !i.indexes.exist() // k of the index is that of the export
+	exported := len(exports) > 0 && !c.given("max-distance") && !i.indexes.exist() // the index gets the k of the export
 	if exported {
 		*i.indexes.k = exports[0].MaxDistance
 	}
@@ -140,7 +140,7 @@ func (i *importing) load(ctx context.Context, docs iter.Seq2[index.Document, err
 	return nil
 }
 
-// stored says what became of a load.
+// stored describes the result of a load.
 func stored(loaded, replaced uint64) string {
 	if replaced == 0 {
 		return fmt.Sprintf("%d fingerprints stored", loaded)
@@ -148,7 +148,7 @@ func stored(loaded, replaced uint64) string {
 	return fmt.Sprintf("%d fingerprints stored, %d documents replaced by later ones with their keys", loaded, replaced)
 }
 
-// listedDocuments yields those of lists. One without a key stays bare: it takes a few bytes, not a record.
+// listedDocuments yields the documents of lists. A document without a key is stored without a record.
 func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Document, error], error) {
 	reader, err := f.listReader(f.call.args)
 	f.call.inputs = true
@@ -172,7 +172,7 @@ func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Docum
 	}, err
 }
 
-// exportedDocuments yields those of exports. It ends at the first line that is none.
+// exportedDocuments yields the documents of exports. It ends at the first malformed line.
 func (f *inputFlags) exportedDocuments(exports []export.Index) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		for n, name := range f.call.args {

@@ -106,7 +106,7 @@ arguments or lines are IDs. An ID is never used again: a document that was store
 	return c.runs(func(ctx context.Context) error { return c.delete(ctx, indexes, bound, *byID) })
 }
 
-// deleteLine is the output.
+// deleteLine is the output of delete.
 type deleteLine struct {
 	Deleted int `json:"deleted"`
 }
@@ -152,8 +152,8 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time,
 	return errors.Join(err, c.printJSON(deleteLine{expired + deleted}), x.Close())
 }
 
-// readAhead reads standard input to its end, into a temporary file unless it is a file: who
-// writes it may have the index open until then.
+// readAhead reads standard input to its end, into a temporary file unless it is a file. The process that
+// writes to the pipe may have the index open until then.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	in := pipe.Cancelable(ctx, c.in)
 	if in == c.in {
@@ -177,12 +177,12 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	return remove, err
 }
 
-// ids are those that the arguments name.
+// ids returns the IDs that the arguments name.
 func (c *call) ids() (ids []uint64, err error) {
 	err = c.eachName(func(name string) error {
 		id, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
-			return fmt.Errorf("number %d: %.40q is no ID", len(ids)+1, name)
+			return fmt.Errorf("number %d: %.40q is not an ID", len(ids)+1, name)
 		}
 		ids = append(ids, id)
 		return nil
@@ -190,8 +190,8 @@ func (c *call) ids() (ids []uint64, err error) {
 	return ids, err
 }
 
-// deleteKeys removes the documents of the keys that the arguments name, some hundreds at a time, and returns
-// how many keys there were.
+// deleteKeys deletes the documents with the keys that the arguments name, in batches. given is the number of
+// keys.
 func (c *call) deleteKeys(ctx context.Context, x *index.Index, done *atomic.Int64) (deleted, given int, err error) {
 	var keys []string
 	flush := func() error {
@@ -274,7 +274,7 @@ func checkpointCommand(a *app) *cobra.Command {
 	})
 }
 
-// checkpointLine says what was copied.
+// checkpointLine is the output of checkpoint.
 type checkpointLine struct {
 	Checkpoint string `json:"checkpoint"`
 	Documents  uint64 `json:"documents"`
@@ -282,7 +282,7 @@ type checkpointLine struct {
 }
 
 // errProblems is the error of verify if it finds problems.
-var errProblems = errors.New("the index is damaged; \"neardup repair\" saves what can be saved")
+var errProblems = errors.New("the index is damaged; \"neardup repair\" copies the readable documents into a new index")
 
 func verifyCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
@@ -310,7 +310,7 @@ func verifyCommand(a *app) *cobra.Command {
 					return err
 				}
 				if p.Kind == verify.Unchecked && p.Err != nil {
-					return p.Err // the rest was not looked at
+					return p.Err // the rest was not checked
 				}
 			}
 			return nil

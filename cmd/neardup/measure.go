@@ -60,10 +60,10 @@ func statsCommand(a *app) *cobra.Command {
 	})
 }
 
-// statsLine is the output.
+// statsLine is the output of stats.
 type statsLine struct {
 	index.Stats
-	Distribution *figure.Distribution `json:"distribution,omitempty"` // with -plot
+	Distribution *figure.Distribution `json:"distribution,omitempty"` // with --plot
 }
 
 // describe writes statistics for people.
@@ -111,14 +111,14 @@ func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Dist
 	return figure.NewDistribution(slices.Compact(fps)), nil
 }
 
-// distributionFiles are the files to draw the two parts of the figure into.
+// distributionFiles returns the files of the two parts of the figure.
 func distributionFiles(path string) (leading, buckets string, err error) {
 	extension := filepath.Ext(path)
 	if info, err := os.Stat(path); extension == "" || err == nil && info.IsDir() {
 		return filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg"), nil
 	}
 	if err := figure.Check(path); err != nil {
-		return "", "", usagef("-plot: %v", err)
+		return "", "", usagef("--plot: %v", err)
 	}
 	base := strings.TrimSuffix(path, extension)
 	return base + "-leading" + extension, base + "-buckets" + extension, nil

@@ -20,12 +20,13 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// quotedKeys says in the help how keys are written as text.
-const quotedKeys = `A key that begins with a double quote, or has a line break, a tab or anything else that is
-not printable, is written in double quotes with the escapes of Go and C: \n \t \" \\ \xHH.
+// quotedKeys describes in the help how keys are quoted.
+const quotedKeys = `A key that begins with a double quote, or that has a line break, a tab or another character that is not
+printable, is quoted like a string in Go: "a\tb", with \n \t \" \\ and \xHH.
 `
 
-// keyBytes is a key that is not UTF-8, of which JSON has U+FFFD for the rest; nil for all others.
+// keyBytes returns a key that is not valid UTF-8, and nil for other keys. In JSON strings, U+FFFD replaces
+// invalid bytes.
 func keyBytes(key string) []byte {
 	if utf8.ValidString(key) {
 		return nil
@@ -33,14 +34,14 @@ func keyBytes(key string) []byte {
 	return []byte(key)
 }
 
-// lines writes JSON objects, one a line. The first error sticks and comes back from Flush, which
-// must follow each batch: a reader of the output should see a line as soon as it holds.
+// lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so that a
+// reader sees a line as soon as it is durable.
 type lines struct{ *bufio.Writer }
 
 func newLines(w io.Writer) lines { return lines{bufio.NewWriterSize(w, 64<<10)} }
 
-// writeReady writes the lines of a batch, up to the first document whose line is not known yet,
-// and returns the rest of the batch.
+// writeReady writes the lines of a batch up to the first document without a line, and returns the rest of
+// the batch.
 func (l lines) writeReady(batch []*input) (rest []*input) {
 	for n, i := range batch {
 		if i.compared && i.line == nil {
@@ -65,9 +66,9 @@ func writeJSON(w io.Writer, v any) error {
 
 func (c *call) printJSON(v any) error { return writeJSON(c.out, v) }
 
-// writeTo gives do a writer to a file, or to standard output where the name is "-". A file
-// is emptied by the first write: it may be the input too, which is read whole before that, and it
-// is left as it is when that fails.
+// writeTo calls do with a writer to a file, or to standard output if the name is "-". The first write
+// truncates the file. The file may be an input that do reads completely before; if that fails, the file
+// is unchanged.
 func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
 	if name == "-" {
 		out := bufio.NewWriterSize(c.out, 256<<10)
@@ -81,7 +82,7 @@ func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
 	to := &emptiedFile{File: file}
 	out := bufio.NewWriterSize(to, 256<<10)
 	if err = do(out); err == nil {
-		_, err = to.Write(nil) // nothing may have been found
+		_, err = to.Write(nil) // truncates the file if there is no output
 	}
 	if to.emptied {
 		err = cmp.Or(err, out.Flush())
@@ -91,7 +92,7 @@ func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
 	return errors.Join(err, file.Close())
 }
 
-// emptiedFile is a file that the first write empties.
+// emptiedFile is a file that the first write truncates.
 type emptiedFile struct {
 	*os.File
 	emptied bool
@@ -107,20 +108,20 @@ func (f *emptiedFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// reading shows how far a reader is, until account is called, see call.account.
+// reading shows the progress of a reader until account is called, which prints its totals.
 func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
 	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r)
 	return func() { stop(); c.account(r) }
 }
 
-// counting shows how many of a total are done, until stop is called. A total of 0 is not known.
+// counting shows the number of done units until stop is called. A total of 0 means that it is not known.
 func (c *call) counting(stage string, total uint64) (done *atomic.Int64, stop func()) {
 	done = new(atomic.Int64)
 	bar := progress.New(c.cmd.Name(), c.err, c.outFile())
 	return done, bar.Watch(stage, false, func() (int64, int64) { return done.Load(), int64(total) })
 }
 
-// compaction shows the stages of one, until stop is called.
+// compaction shows the stages of a compaction until stop is called.
 func (c *call) compaction() (show func(compaction.Progress), stop func()) {
 	bar := progress.New(c.cmd.Name(), c.err, nil)
 	return func(p compaction.Progress) { bar.Show(p.Stage, int64(p.Done), int64(p.Total), false) }, bar.Stop
@@ -133,7 +134,7 @@ var errUnrecognized = errors.New("input not recognized")
 // it is skipped.
 var errMalformed = errors.New("malformed input")
 
-// noteProblems makes the subcommand fail in the end if an input is broken or is not recognized, or if
+// noteProblems sets the error of the subcommand if an input is broken, malformed or not recognized, or if
 // no record has a field that a flag names.
 func (c *call) noteProblems(r *corpus.Reader, records int64) {
 	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
@@ -142,7 +143,7 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 	for _, t := range r.Totals() {
 		if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
 			c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %d records", errMalformed, t.Input, n))
-			break // the summary has the number of all
+			break // the summary counts all of them
 		}
 	}
 	if c.unrecognized > 0 {
@@ -157,7 +158,7 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 	}
 }
 
-// accountFor prints the summary of the records whose work is done.
+// accountFor prints the summary of the finished records.
 func (c *call) accountFor(r *documentReader) {
 	records, files, repaired := int64(0), int64(0), int64(0)
 	for _, t := range r.Totals() {
@@ -175,7 +176,7 @@ func (c *call) accountFor(r *documentReader) {
 	c.noteProblems(r.Reader, records)
 }
 
-// account prints for each input that is a list how many of its lines are fingerprints.
+// account prints the totals of each list.
 func (c *call) account(r *corpus.Reader) {
 	records := int64(0)
 	for _, t := range r.Totals() {

@@ -42,8 +42,7 @@ func planCommand(a *app) *cobra.Command {
 	})
 }
 
-// printDesigns prints a line per design. Memory is for the filters and directories, without
-// blocks.
+// printDesigns prints a line per design. The memory is the memory of filters and directories.
 func printDesigns(out io.Writer, plans []namedPlan, n int64, chosen string) error {
 	w := newTable(out, "design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
 		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk", "")
@@ -61,7 +60,7 @@ func printDesigns(out io.Writer, plans []namedPlan, n int64, chosen string) erro
 	return w.Flush()
 }
 
-// span returns the least and the largest of something that tables have.
+// span returns the least and the largest value of the tables.
 func span(tables []plan.Table, of func(plan.Table) int) string {
 	low, high := of(tables[0]), of(tables[0])
 	for _, t := range tables {
@@ -77,7 +76,7 @@ func span(tables []plan.Table, of func(plan.Table) int) string {
 type namedPlan struct {
 	*plan.Plan
 	design string
-	names  string // with the numbers that stand for the same plan
+	names  string // with the numbers of the same plan
 }
 
 // plansFor returns the plans of all designs for k.
@@ -100,7 +99,7 @@ func plansFor(k int) (plans []namedPlan, err error) {
 	return plans, nil
 }
 
-// newTable begins a table for people, of columns to the right.
+// newTable begins a table with columns aligned to the right.
 func newTable(out io.Writer, columns ...string) *tabwriter.Writer {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\t\n", strings.Join(columns, "\t"))

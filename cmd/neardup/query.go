@@ -62,7 +62,7 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 	})
 }
 
-// queryLine is printed for each document.
+// queryLine is the output line of a document.
 type queryLine struct {
 	Key         string                  `json:"key"`
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
@@ -207,8 +207,8 @@ func (q *querying) stored(ctx context.Context, x *neardup.Index) error {
 	return q.call.printJSON(line)
 }
 
-// query asks an index what matches each of the documents of inputs, within k and at most
-// limit. The answers come in the order of inputs.
+// query searches the index for each of the inputs, within k and for at most limit matches. It calls found in
+// the order of inputs.
 func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, found func(*input, []index.Match)) error {
 	queries := make([]index.Query, len(inputs))
 	for n, i := range inputs {
@@ -223,7 +223,7 @@ func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, f
 	return nil
 }
 
-// queryBatches is the batching of queries that are read from files: many are answered at once.
+// queryBatches is the batching of queries from files.
 var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Second}
 
 // queryLine returns the line of an input.
@@ -244,8 +244,7 @@ func (l lines) answer(batch []*input, i *input, line *queryLine) (rest []*input)
 	return l.writeReady(batch)
 }
 
-// scanning compares all inputs with a file of fingerprints, which it reads once for
-// each window of inputs.
+// scanning compares the inputs with a file of fingerprints. It reads the file once per batch of inputs.
 type scanning struct {
 	call     *call
 	file     string
@@ -254,7 +253,7 @@ type scanning struct {
 	log      *skipLog
 }
 
-// scanBatches is the batching of queries that are compared with a file, which is read once per batch.
+// scanBatches is the batching of queries against a file of fingerprints.
 var scanBatches = batching{records: 1 << 20, bytes: 512 << 20, wait: math.MaxInt64}
 
 func (s *scanning) run(ctx context.Context, docs *documentReader) error {
@@ -265,7 +264,7 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	case s.k > scan.MaxDistance:
 		return usagef("--max-distance is %d, want 0 to %d", s.k, scan.MaxDistance)
 	case s.file == "-" && slices.Contains(s.call.args, "-"):
-		return usagef("standard input can not be both the queries and the file to scan")
+		return usagef("standard input cannot be both the queries and the file to scan")
 	}
 	if info, err := os.Stat(s.file); s.file != "-" && err != nil {
 		return fmt.Errorf("--scan: %w", err)
@@ -307,7 +306,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 	return errors.Join(err, found.Close())
 }
 
-// scan reads the file once, and calls do with all chunks of it, from several goroutines.
+// scan reads the file once and calls do with each of its chunks, from several goroutines.
 func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error {
 	reader, err := corpus.New([]string{s.file}, corpus.Options{Stdin: pipe.Cancelable(ctx, s.call.in)})
 	if err != nil {
@@ -325,7 +324,7 @@ func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error
 	return err
 }
 
-// expected returns about how many fingerprints the file has, 0 if that is not known.
+// expected returns the approximate number of fingerprints in the file, or 0 if it is not known.
 func (s *scanning) expected() int64 {
 	const lineBytes = 12 // 8 in u64le, 17 and more in lines
 	if info, err := os.Stat(s.file); err == nil && info.Mode().IsRegular() {

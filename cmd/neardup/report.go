@@ -19,7 +19,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
 
-// report is the file that dedup --report writes; without a name there is none.
+// report is the file of dedup --report. Without a name there is none.
 type report struct {
 	call   *call
 	name   string
@@ -36,16 +36,15 @@ func (c *call) reportFlag(inputs *inputFlags) *report {
 	return r
 }
 
-// open makes sure that the report can be written before anything is read. What it tries that with
-// is gone again: the report may be in a folder that is read. It takes the place of no input and of no
-// other output, which is records or standard output.
+// open checks that the report can be written, before anything is read. It removes its test file, because
+// the report may be in a folder that is read. The report must not replace an input or another output.
 func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
 	}
 	info, err := os.Stat(r.name)
 	if err == nil && !info.Mode().IsRegular() {
-		return usagef("--report %s is no regular file", r.name)
+		return usagef("--report %s is not a regular file", r.name)
 	}
 	if out := r.call.outFile(); out != nil && err == nil {
 		if its, err := out.Stat(); err == nil && os.SameFile(its, info) {
@@ -64,7 +63,8 @@ func (r *report) open(records string) error {
 	return r.writeWhole(nil)
 }
 
-// writeWhole writes a file beside the report and gives it its name; without content, it only tries.
+// writeWhole writes a temporary file in the folder of the report and renames it. Without content, it only checks
+// that the file can be created.
 func (r *report) writeWhole(content *view.Report) error {
 	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(r.name), os.Getpid()))
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -84,7 +84,7 @@ func (r *report) writeWhole(content *view.Report) error {
 	return nil
 }
 
-// add takes a document that was compared and whose line is written.
+// add adds a document whose line is written.
 func (r *report) add(i *input) {
 	if r.name == "" {
 		return
@@ -103,7 +103,7 @@ const (
 	reportPlaces = 12 // where words of a pair differ
 )
 
-// write writes the report, whole or not at all.
+// write writes the report completely or not at all.
 func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	if r.name == "" {
 		return nil
@@ -122,7 +122,6 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	if crowded := d.index.Stats().Crowded; crowded != "" {
 		page.Notes = append(page.Notes, "Warning: "+crowded+".")
 	}
-	page.Notes = s.Warnings()
 	if r.call.broken != nil {
 		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
 	}
@@ -132,7 +131,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 	return r.writeWhole(page)
 }
 
-// pairs finds the pairs around the limits, and their words.
+// pairs finds the pairs near the limits and the words that differ.
 func (r *report) pairs(ctx context.Context, page *view.Report, a *analyzer) (err error) {
 	if page.Sample, err = r.sample.Pairs(ctx, page.Rule, reportPairs); err != nil {
 		return err
@@ -148,7 +147,7 @@ func (r *report) pairs(ctx context.Context, page *view.Report, a *analyzer) (err
 		return err
 	}
 	if missing := len(wanted) - found; missing > 0 {
-		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not known: their inputs cannot be read a second time, have changed, or are fingerprints.", missing))
+		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not known: their inputs have changed, cannot be read again, or are fingerprints.", missing))
 	}
 	results := func(pairs []compare.Pair) (results []*compare.Result) {
 		for _, p := range pairs {
@@ -160,13 +159,13 @@ func (r *report) pairs(ctx context.Context, page *view.Report, a *analyzer) (err
 	return nil
 }
 
-// place is where a record stands.
+// place is the position of a record.
 type place struct {
 	source string
 	number int64
 }
 
-// words reads the inputs again, up to the last record that is wanted, for the words of these.
+// words reads the inputs again, up to the last wanted record, and sets the words of the wanted records.
 func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *analyzer) (found int, err error) {
 	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
@@ -176,7 +175,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 	inputs.Originals = nil
 	reader, err := inputs.readerOf(again...)
 	if err != nil {
-		return 0, nil // they are gone
+		return 0, nil // the inputs were removed
 	}
 	left := maps.Clone(wanted)
 	for raw, err := range reader.RawRecords(ctx) {
@@ -191,7 +190,7 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		delete(left, place{source, number})
 		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
 			now, err := a.described(a.key(&i.record), &i.record, compare.MaxText)
-			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // as it was
+			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // the record is unchanged
 				d.Words = now.Words
 				found++
 			}

@@ -54,7 +54,7 @@ stored.`,
 	return c.runs(s.run)
 }
 
-// serving is what the flags of serve say.
+// serving are the flags of serve.
 type serving struct {
 	call    *call
 	indexes *indexFlags
@@ -83,20 +83,20 @@ func (s *serving) check() error {
 	return nil
 }
 
-// isAddress reports whether there is a port in it.
+// isAddress reports whether an address has a host and a port.
 func isAddress(address string) bool {
 	_, _, err := net.SplitHostPort(address)
 	return err == nil
 }
 
-// isLoopback reports whether an address can be reached from this machine only.
+// isLoopback reports whether an address is a loopback address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// readToken reads the first line of the file of the token.
+// readToken returns the first line of the token file.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -131,7 +131,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	o := s.indexes.options("", false)
 	o.MaxBody = s.opts.PageBytes
 	s.match.set(&o.Index)
-	o.Bare = s.indexes.exist() // whatever it is of; one that is made is of pages
+	o.Bare = s.indexes.exist() // an existing index may be of any kind; a new one is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	ended := make(chan error, 1)
 	end := func(err error) { // the first error counts
@@ -179,8 +179,8 @@ func (s *serving) run(ctx context.Context) (err error) {
 	s.opts.Page = pages
 	serve = server.New(x, s.opts)
 	go samplePages(ctx, pages)
-	// Go's collector runs when there is as much garbage as memory in use: in a small heap, after every few
-	// pages. This is never touched, so it takes no memory, but counts as in use.
+	// The garbage collector runs when the heap has doubled: if it is small, after every few pages. The ballast
+	// is never touched, so it takes no memory, but counts as heap.
 	ballast := make([]byte, 32<<20)
 	defer runtime.KeepAlive(ballast)
 	go func() { end(serve.Serve(listener)) }()
@@ -198,23 +198,23 @@ func (s *serving) run(ctx context.Context) (err error) {
 	}
 	serve.Close()
 	if _, ok := err.(signalled); ok {
-		err = nil // that is how it is ended
+		err = nil // a signal is the usual end
 	}
 	return errors.Join(err, x.Close())
 }
 
-// logFailure logs an error of work in the background, which is tried again later.
+// logFailure logs an error of work in the background, which is retried later.
 func logFailure(log *slog.Logger, what string, err error) {
 	if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
 		log.Warn(what+" failed", "error", err.Error())
 	}
 }
 
-// pages are what people look at, with the texts of the archives.
+// pages returns the web pages, with the texts of the archives.
 func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() view.Counts) (*view.Pages, *archive.Archive, error) {
 	o := view.Options{Rule: s.opts.Rule, Counts: counts}
 	if len(s.archives) > 0 && x.Signer() == nil {
-		return nil, nil, usagef("--archive is of use with an index of pages only")
+		return nil, nil, usagef("--archive requires an index of pages")
 	}
 	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: *s.body}, x.Signer(), func(r *corpus.Reader) (stop func()) {
 		return progress.New("serve", s.call.err, nil).Reading(ctx, r)
@@ -226,12 +226,12 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 		o.Texts = texts
 	}
 	if left := texts.Left(); left > 0 {
-		s.call.logf("--archive: of %d documents the words are not shown: %d are the most", left, archive.MaxDocuments)
+		s.call.logf("--archive: the words of %d documents are not shown: the limit is %d documents", left, archive.MaxDocuments)
 	}
 	return view.New(x, o), texts, nil
 }
 
-// samplePages has the pages remember how things were.
+// samplePages takes the samples of the charts.
 func samplePages(ctx context.Context, pages *view.Pages) {
 	tick := time.Tick(view.SampleTime)
 	for pages.Sample(time.Now()); ; {
@@ -253,7 +253,7 @@ func (s *serving) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("--tls-cert: %w", err)
 	}
 	if now := time.Now(); now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter) {
-		s.call.logf("--tls-cert %s: clients will refuse it: it holds from %v to %v", s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
+		s.call.logf("--tls-cert %s: clients refuse the certificate: it is valid from %v to %v", s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

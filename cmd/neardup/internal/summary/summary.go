@@ -20,8 +20,7 @@ type Summary struct {
 	Skips    map[string]int64 // by reason
 	Groups   HeavyHitters     // duplicates by the document that they match
 
-	skippedDocuments int64        // skipped records that are documents
-	siblings         HeavyHitters // of Groups, duplicates on the same host with another text
+	skippedDocuments int64 // skipped records that are documents
 
 	file      string // of the current record
 	documents int64  // of file
@@ -37,7 +36,7 @@ type Summary struct {
 
 // New returns a Summary of no records.
 func New() *Summary {
-	return &Summary{Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}, siblings: HeavyHitters{N: make(map[string]int64)}}
+	return &Summary{Skips: make(map[string]int64), Groups: HeavyHitters{N: make(map[string]int64)}}
 }
 
 var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
@@ -80,15 +79,6 @@ func (s *Summary) Compare(verdict string) {
 	s.documents++
 	if s.Verdicts != nil {
 		s.Verdicts[verdict]++
-	}
-}
-
-// Duplicate counts a duplicate of the document called of. sibling reports whether it has another text and
-// is on the same host.
-func (s *Summary) Duplicate(of string, sibling bool) {
-	s.Groups.add(of)
-	if sibling {
-		s.siblings.add(of)
 	}
 }
 
@@ -177,20 +167,6 @@ func (s *Summary) Lines(files int64) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
 		lines = append(lines, s.Groups.largest()...)
 	}
-	return append(lines, s.Warnings()...)
-}
-
-// manySiblings is the number of siblings of one document that Warnings reports.
-const manySiblings = 50
-
-// Warnings returns a line if very many pages of a host with different texts are duplicates of one of its pages.
-func (s *Summary) Warnings() (lines []string) {
-	for _, most := range Counts(s.siblings.N, 1) {
-		if most.N >= manySiblings {
-			lines = append(lines, fmt.Sprintf("%d pages are duplicates of %s on the same host, with other words: if they are different pages of one template, "+
-				"a smaller --max-shingle-distance and --short-allowance keeps them apart; \"neardup compare\" shows the words", most.N, shortened(most.Name)))
-		}
-	}
 	return lines
 }
 
@@ -206,7 +182,8 @@ const (
 	hittersShown = 3
 )
 
-func (h *HeavyHitters) add(key string) {
+// Add counts a key.
+func (h *HeavyHitters) Add(key string) {
 	if h.N[key] > 0 || len(h.N) < maxHitters {
 		h.N[key]++
 		return

@@ -27,7 +27,7 @@ func TestLargestGroups(t *testing.T) {
 	}
 	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for _, key := range keys {
-		g.add(key)
+		g.Add(key)
 	}
 	if len(g.N) > maxHitters {
 		t.Errorf("%d groups in memory", len(g.N))
@@ -111,21 +111,5 @@ func TestKeyFilesAreBounded(t *testing.T) {
 	}
 	if len(k.slots) != keySlots || again < 900 {
 		t.Errorf("%d slots; of the last 1000 keys %d are known", len(k.slots), again)
-	}
-}
-
-// TestSiblings: pages of one host with different texts that are duplicates of one page cause a warning.
-func TestSiblings(t *testing.T) {
-	s := New()
-	for i := range manySiblings {
-		if len(s.Warnings()) > 0 {
-			t.Fatalf("a warning after %d siblings", i)
-		}
-		s.Duplicate("http://a.example/1", true)
-		s.Duplicate("http://b.example/1", false)
-	}
-	want := fmt.Sprintf("%d pages are duplicates of http://a.example/1 on the same host, with other words", manySiblings)
-	if got := s.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
