@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -137,33 +136,6 @@ func TestMultiIndexUnderWork(t *testing.T) {
 		}
 		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(slices.Concat(fps, filled), 0, 16)) {
 			t.Error("not what was added")
-		}
-	}
-}
-
-// BenchmarkMultiIndex asks for what is near, and adds: an op is a fingerprint.
-func BenchmarkMultiIndex(b *testing.B) {
-	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 5_000_000)
-	b.Run("add", func(b *testing.B) {
-		for left := b.N; left > 0; left -= len(fps) {
-			h := newMultiIndex(1 << 40)
-			for some := range slices.Chunk(fps[:min(left, len(fps))], 256) {
-				h.Add(some)
-			}
-			b.ReportMetric(float64(h.Bytes())/float64(min(left, len(fps))), "B/fingerprint")
-		}
-	})
-	for _, n := range []int{len(fps) / 5, len(fps)} {
-		h := newMultiIndex(1 << 40)
-		h.Add(fps[:n])
-		queries := nearQueries(fps[:n], 1<<16)
-		for _, k := range []int{3, 6} {
-			b.Run(fmt.Sprintf("near/n=%d/k=%d", n, k), func(b *testing.B) {
-				var found []uint64
-				for i := range b.N {
-					found, _ = h.AppendNear(found[:0], queries[i&(len(queries)-1)], k)
-				}
-			})
 		}
 	}
 }

@@ -119,6 +119,9 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 			return 0, err
 		}
 	}
+	if s.unfiltered {
+		return s.loadUnfiltered(ctx, source)
+	}
 	missing := s.tables
 	if source.Saved != nil {
 		missing = nil
@@ -136,21 +139,9 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 		}
 	}
 	found = source.Expected
-	if source.Saved == nil && s.near != nil {
-		if found, done, err := s.loadNearFirst(ctx, source); done || err != nil {
-			return found, err
-		}
-	}
-	if s.unfiltered {
-		return s.scan(ctx, nil, source.All)
-	}
 	if len(missing) > 0 {
-		places, err := source.places(ctx)
-		if err != nil {
-			return 0, err
-		}
 		for _, t := range missing {
-			t.reserve(places)
+			t.reserve(source.Expected)
 		}
 		s.limitNear()
 		if found, err = s.scan(ctx, missing, source.All); err != nil {
@@ -164,40 +155,25 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	return found + since, err
 }
 
-// loadNearFirst loads the stored fingerprints into the multiIndex before the tables, so that searches
-// in memory begin earlier. done is false if the multiIndex is too small.
-func (s *Set) loadNearFirst(ctx context.Context, source *Source) (found int64, done bool, err error) {
+// loadUnfiltered loads the stored fingerprints into the multiIndex. If it is too small, all prefixes stay
+// candidates.
+func (s *Set) loadUnfiltered(ctx context.Context, source *Source) (found int64, err error) {
+	if s.near == nil {
+		return source.Expected, nil
+	}
 	fps, all, err := source.few(ctx, s.near.room())
 	if err != nil || !all {
-		return 0, false, err
-	}
-	found = int64(len(fps))
-	if !s.unfiltered {
-		for _, t := range s.tables {
-			t.reserve(found)
-		}
-	}
-	if s.limitNear(); found > s.near.room() {
-		return 0, false, nil
+		return source.Expected, err
 	}
 	s.near.Fill(fps)
 	s.known.Store(true)
-	if s.unfiltered {
-		return found, true, nil
-	}
-	for chunk := range slices.Chunk(fps, scanned) {
-		if err := ctx.Err(); err != nil {
-			return 0, false, err
-		}
-		s.addToTables(s.tables, chunk)
-	}
-	return found, true, nil
+	return int64(len(fps)), nil
 }
 
 // loadNear loads the multiIndex if its fingerprints were not read for the tables. Until it returns, the
 // tables answer.
 func (s *Set) loadNear(ctx context.Context, source *Source) error {
-	if s.near == nil || s.known.Load() {
+	if s.near == nil || s.unfiltered {
 		return nil
 	}
 	if source.Saved != nil {
@@ -225,20 +201,6 @@ func (s *Source) few(ctx context.Context, most int64) (fps []uint64, all bool, e
 		fps = append(fps, fp)
 	}
 	return fps, true, nil
-}
-
-// fewPlaces limits the count of places: it reads at most Expected/fewPlaces fingerprints twice.
-const fewPlaces = 8
-
-// places returns the number of fingerprints for which a filter is made: Expected, or a smaller
-// number if Expected counts copies that All yields once.
-func (s *Source) places(ctx context.Context) (n int64, err error) {
-	for _, err := range untilDone(ctx, s.All) {
-		if n++; err != nil || n > s.Expected/fewPlaces {
-			return s.Expected, err
-		}
-	}
-	return n, nil
 }
 
 func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T, error] {

@@ -47,18 +47,3 @@ func FuzzSort(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkSort(b *testing.B) {
-	for _, n := range []int{1000, 40_000, 400_000, 4_000_000} {
-		b.Run(fmt.Sprintf("bytes=16/n=%d", n), func(b *testing.B) {
-			records := testgen.Records[[2]uint64](n, 1, testgen.Keys[0].Next)
-			a, room := make([][2]uint64, n), make([][2]uint64, n)
-			for b.Loop() {
-				copy(a, records)
-				radix.Sort(a, room)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/record")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}

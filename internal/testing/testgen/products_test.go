@@ -2,7 +2,7 @@ package testgen
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
 	"html"
 	"strings"
@@ -13,6 +13,9 @@ import (
 	visible "github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/internal/match"
 )
+
+//go:embed text
+var texts embed.FS
 
 // The k of the default pipeline.
 const maxDistance = 6
