@@ -106,15 +106,15 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 			return err
 		}
 	}
-	one := &candidate{answer: func(fp fingerprint.Fingerprint) error {
+	answer := func(fp fingerprint.Fingerprint) error {
 		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fp}})
 		return err
-	}}
+	}
 	var stream atomic.Uint64
 	rate, warm, err := steady(ctx, r.Time, runtime.GOMAXPROCS(0), func() (int, error) {
 		asked := r.stored.queries(rand.New(rand.NewPCG(stream.Add(1), 2)), 256, r.MaxDistance)
 		for _, fp := range asked {
-			if err := one.answer(fp); err != nil {
+			if err := answer(fp); err != nil {
 				return 0, err
 			}
 		}
@@ -125,20 +125,19 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	}
 	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s", 0), r.figure("query: on all cores", rate/1e3, "k/s", 0),
 		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB", 0))
-	if r.NoReference {
-		return errors.Join(err, r.interleave(ctx, random, r.Time, one), r.figure("query", median(one.rounds), "us", 0))
+	answers := []func(fingerprint.Fingerprint) error{answer}
+	if !r.NoReference {
+		arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
+		answers = append(answers, func(fp fingerprint.Fingerprint) error {
+			found = arrays.query(uint64(fp), found[:0])
+			return nil
+		})
 	}
-	arrays := newReference(r.stored, r.MaxDistance)
-	var found []uint64
-	reference := &candidate{answer: func(fp fingerprint.Fingerprint) error {
-		found = arrays.query(uint64(fp), found[:0])
-		return nil
-	}}
-	if err := errors.Join(err, r.interleave(ctx, random, 2*r.Time, one, reference)); err != nil {
-		return err
+	took, failed := r.interleave(ctx, random, answers)
+	if err = errors.Join(err, failed); err != nil || r.NoReference {
+		return errors.Join(err, r.figure("query", took[0], "us", 0))
 	}
-	took, best := median(one.rounds), median(reference.rounds)
-	return errors.Join(r.figure("query: the reference", best, "us", 0), r.figure("query", took, "us", took/best))
+	return errors.Join(r.figure("query: the reference", took[1], "us", 0), r.figure("query", took[0], "us", took[0]/took[1]))
 }
 
 // verify compares an answer with a scan of all stored fingerprints, in the order of distance and ID.
@@ -251,36 +250,31 @@ func steady(ctx context.Context, window time.Duration, goroutines int, work func
 	return rate, warm, err
 }
 
-// candidate answers one query in timed rounds.
-type candidate struct {
-	answer func(fingerprint.Fingerprint) error
-	rounds []float64 // microseconds per query, by round
-}
-
-// interleave lets the candidates answer in turns, in short rounds, so that other load on the machine
-// affects them equally. Each round has queries of its own.
-func (r *run) interleave(ctx context.Context, random *rand.Rand, long time.Duration, candidates ...*candidate) error {
+// interleave times the answers in turns, in short rounds, so that other load on the machine affects them
+// equally. Each round has queries of its own. It returns the median time per query of each, in microseconds.
+func (r *run) interleave(ctx context.Context, random *rand.Rand, answers []func(fingerprint.Fingerprint) error) ([]float64, error) {
 	const perRound, minRounds = 512, 5
-	for begun, n := time.Now(), 0; n < minRounds || time.Since(begun) < long; n++ {
-		for _, c := range candidates {
+	rounds, medians := make([][]float64, len(answers)), make([]float64, len(answers))
+	for begun, n := time.Now(), 0; n < minRounds || time.Since(begun) < r.Time*time.Duration(len(answers)); n++ {
+		for i, answer := range answers {
 			asked := r.stored.queries(random, perRound, r.MaxDistance)
 			start := time.Now()
 			for _, fp := range asked {
-				if err := c.answer(fp); err != nil {
-					return err
+				if err := answer(fp); err != nil {
+					return medians, err
 				}
 			}
-			c.rounds = append(c.rounds, float64(time.Since(start).Nanoseconds())/1e3/perRound)
+			rounds[i] = append(rounds[i], float64(time.Since(start).Nanoseconds())/1e3/perRound)
 		}
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return medians, err
 		}
 	}
-	return nil
-}
-
-func median(values []float64) float64 {
-	return slices.Sorted(slices.Values(values))[len(values)/2]
+	for i, values := range rounds {
+		slices.Sort(values)
+		medians[i] = values[len(values)/2]
+	}
+	return medians, nil
 }
 
 // resident returns the resident memory of the process; 0 if /proc does not have it.
