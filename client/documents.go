@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"slices"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
@@ -40,8 +40,8 @@ func (c *Client) check(ctx context.Context, n int, document func(i int) api.Docu
 				}
 			}
 			return c.send(ctx, http.MethodPost, "/v1/check", nil, api.JSONLines, body, func(r io.Reader) error {
-				for answers := jsontext.NewDecoder(r); len(verdicts) < end; {
-					text, err := answers.ReadValue()
+				for lines := bufio.NewReader(r); len(verdicts) < end; {
+					text, err := lines.ReadBytes('\n')
 					if err == io.EOF {
 						err = io.ErrUnexpectedEOF
 					}

@@ -225,24 +225,26 @@ func values(body []byte) (documents iter.Seq2[int, []byte], as form, err error) 
 // analyzeItems analyzes documents by fill, on all cores if they are long. Only as many goroutines as there
 // are cores analyze at a time.
 func (s *Server) analyzeItems(items []item, fill func(*item, *api.Document)) {
-	workers, size := 1, 0
+	size := 0
 	for n := range items {
 		size += len(items[n].text)
 	}
-	if size > 64<<10 {
-		workers = min(runtime.GOMAXPROCS(0), len(items))
-	}
 	var next atomic.Int64
+	analyze := func() {
+		s.analysis.Acquire(context.Background(), 1)
+		defer s.analysis.Release(1)
+		var d api.Document
+		for n := int(next.Add(1)); n <= len(items); n = int(next.Add(1)) {
+			fill(&items[n-1], &d)
+		}
+	}
+	if size < 64<<10 {
+		analyze()
+		return
+	}
 	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			s.analysis.Acquire(context.Background(), 1)
-			defer s.analysis.Release(1)
-			var d api.Document
-			for n := int(next.Add(1)); n <= len(items); n = int(next.Add(1)) {
-				fill(&items[n-1], &d)
-			}
-		})
+	for range min(runtime.GOMAXPROCS(0), len(items)) {
+		wg.Go(analyze)
 	}
 	wg.Wait()
 }
