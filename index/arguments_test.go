@@ -228,6 +228,9 @@ func TestEdgesOfQueryLimits(t *testing.T) {
 // more. The last document repeats the first one, across the edge.
 func TestEdgesOfWindows(t *testing.T) {
 	for _, n := range []int{1, 2, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2049} {
+		if testing.Short() && n > 600 {
+			break
+		}
 		m := openModelled(t, index.Options{MaxDistance: 1})
 		docs := append(numbered(n), numbered(1)...)
 		copied := numbered(1)[0]

@@ -22,7 +22,7 @@ import (
 // expire.
 func TestTimesOfArrival(t *testing.T) {
 	ctx := context.Background()
-	const seconds = 6144
+	seconds := testenv.Number(2048, 6144, 6144, 6144)
 	second := int64(0)
 	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return time.Unix(second, 0) }})
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -82,7 +83,7 @@ func TestDeleteBeforeWithinSecond(t *testing.T) {
 // among those.
 func TestDeleteIDsNotGivenYet(t *testing.T) {
 	ctx := context.Background()
-	for try := range 5 {
+	for try := range testenv.Number(1, 5, 5, 50) {
 		fs := vfs.NewMem()
 		x := openMem(t, Options{FS: fs, Durability: NoSync})
 		const bare = 40_000
@@ -116,7 +117,8 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 func TestAgainAndAgain(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})
-	for n := range 2000 {
+	times := testenv.Number(200, 2000, 2000, 2000)
+	for n := range times {
 		v, err := x.CheckAndAdd(ctx, Document{Key: "a", Fingerprint: 4711})
 		if err != nil || v.Status != New {
 			t.Fatal(n, v.Status, err)
@@ -131,7 +133,7 @@ func TestAgainAndAgain(t *testing.T) {
 	if matches, err := x.Query(ctx, nearTo(4711)); err != nil || len(matches) != 0 {
 		t.Fatal(matches, err)
 	}
-	if s := x.Stats(); s.Documents != 0 || s.Removed != 2000 || s.Live != 2000 {
+	if s := x.Stats(); s.Documents != 0 || s.Removed != uint64(times) || s.Live != uint64(times) {
 		t.Errorf("%+v", s)
 	}
 	checkVerified(t, x)

@@ -24,7 +24,8 @@ import (
 func TestExpire(t *testing.T) {
 	ctx, seed := context.Background(), testenv.Seed(t)
 	expired, idle := 0, 0
-	for round := range 60 {
+	rounds := testenv.Number(15, 60, 60, 600)
+	for round := range rounds {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
 		x := openMem(t, Options{Durability: NoSync})
 		var docs []Document
@@ -73,7 +74,7 @@ func TestExpire(t *testing.T) {
 		expired += total
 		checkVerified(t, x)
 	}
-	if expired < 1000 || idle < 20 {
+	if expired < 16*rounds || idle < rounds/3 {
 		t.Errorf("%d documents expired, and nothing %d times", expired, idle)
 	}
 }
