@@ -41,7 +41,7 @@ after its verdict is durable.`,
 	})
 	inputs := c.inputFlags().fieldFlags().keyFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags(),
+		call: c, indexes: c.indexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
 	limit := c.documentSizeFlag()

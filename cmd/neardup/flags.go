@@ -554,6 +554,7 @@ type matchFlags struct {
 	shingle   int
 	allowance int
 	ratio     float64
+	templates bool
 }
 
 func (c *call) matchFlags() *matchFlags {
@@ -575,9 +576,21 @@ func (c *call) matchFlags() *matchFlags {
 	return f
 }
 
+// siteTemplatesFlag adds the flag that separates pages of one template.
+func (f *matchFlags) siteTemplatesFlag(c *call) *matchFlags {
+	c.flags.BoolVar(&f.templates, "site-templates", false, "separate pages of one site (the host of their URLs) that share a template, by how different the stored pages of the site are")
+	c.check(func() error {
+		if f.templates && f.shingle < 0 {
+			return usagef("--site-templates compares shingles, and --max-shingle-distance is %d", f.shingle)
+		}
+		return nil
+	})
+	return f
+}
+
 // set sets the rule of an index.
 func (f *matchFlags) set(o *index.Options) {
-	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio = f.shingle, f.allowance, f.ratio
+	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTemplates = f.shingle, f.allowance, f.ratio, f.templates
 }
 
 // rule returns the rule for the distance k.

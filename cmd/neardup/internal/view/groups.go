@@ -14,10 +14,10 @@ import (
 // groupsPage is the documents of a host that match another one.
 type groupsPage struct {
 	Host      string
-	Looked    int64 // documents of the index that were looked at
-	Cut       bool  // there are more
-	Documents int   // of the host
-	Full      bool  // there may be more
+	Looked    int64   // documents of the index that were looked at
+	Cut       bool    // there are more
+	Documents int     // of the host
+	Full      bool    // there may be more
 	Most      []Count // documents of the host that most pages were duplicates of
 	Groups    []group
 	Left      int // groups that are not shown

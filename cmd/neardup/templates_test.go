@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/neardup/neardup/internal/sitegen"
+)
+
+// TestSiteTemplates crawls sites whose products share templates: the summary, the report, stats and the groups
+// name the stored page that the other ones are taken for, and with --site-templates the products are stored.
+func TestSiteTemplates(t *testing.T) {
+	var crawl strings.Builder
+	contents := make(map[string]bool)
+	for _, p := range sitegen.Crawl(sitegen.Product, 1, 40) {
+		if !strings.HasPrefix(p.Host, "product-latin") {
+			continue
+		}
+		contents[p.Content] = true
+		line, err := json.Marshal(map[string]string{"url": "http://" + p.ID, "text": p.Text})
+		must(t, err)
+		crawl.Write(append(line, '\n'))
+	}
+	pages := writeFile(t, "pages.jsonl", crawl.String())
+	kept := make(map[bool]int) // products of which a page is stored
+	for _, separate := range []bool{false, true} {
+		dir, report := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "report.html")
+		args := []string{"dedup", "--index", dir, "--report", report, pages}
+		if separate {
+			args = append(args, "--site-templates")
+		}
+		code, out, errs := runHere("", args...)
+		stored := make(map[string]bool)
+		for line := range strings.Lines(out) {
+			var v verdictLine
+			must(t, json.Unmarshal([]byte(line), &v))
+			if content, _, _ := strings.Cut(strings.TrimPrefix(v.Key, "http://"), "?"); v.Verdict == "new" {
+				stored[content] = true
+			}
+		}
+		kept[separate] = len(stored)
+		const warning, advice = "different texts of one site are duplicates of \"http://product-latin-", "set SiteTemplates (--site-templates)"
+		if code != exitDone || strings.Contains(errs, warning) == separate || strings.Contains(errs, advice) == separate {
+			t.Errorf("separate %v: %d, %s", separate, code, errs)
+		}
+		if text := readFile(t, report); strings.Contains(text, "different texts of one site") == separate {
+			t.Errorf("separate %v: the report does not say the same as the summary: %.2000s", separate, text)
+		}
+		if _, out, _ := runHere("", "stats", "--index", dir); strings.Contains(out, `"crowded":"about `) == separate {
+			t.Errorf("separate %v: stats after a restart: %s", separate, out)
+		}
+	}
+	if len(contents) != 8*40 || kept[false] > len(contents)/4 || kept[true] < len(contents)*9/10 {
+		t.Errorf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
+	}
+	t.Logf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
+	if code, _, errs := runHere("", "dedup", "--site-templates", "--max-shingle-distance", "-1", pages); code != exitUsage || !strings.Contains(errs, "--site-templates compares shingles") {
+		t.Errorf("without shingles: %d, %s", code, errs)
+	}
+}

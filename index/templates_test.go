@@ -1,0 +1,59 @@
+package index_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/sitegen"
+	"github.com/neardup/neardup/internal/testing/testenv"
+)
+
+// TestGeneratedTemplates crawls generated sites with short pages of one template, and counts the distinct pages
+// that are dropped and the near-duplicates that are found, with and without Options.SiteTemplates.
+func TestGeneratedTemplates(t *testing.T) {
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{})
+	must(t, err)
+	pages := 30
+	if testenv.Long() {
+		pages = 150
+	}
+	for _, kind := range sitegen.Kinds {
+		crawl := sitegen.Crawl(kind, 1, pages)
+		docs := make([]index.Document, len(crawl))
+		distinct := make(map[string]bool)
+		for i, p := range crawl {
+			s := a.Text(p.Text)
+			docs[i] = index.Document{Key: "http://" + p.ID, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens}
+			distinct[p.Content] = true
+		}
+		var dropped, found, again [2]int // without and with the option
+		for n, separate := range []bool{false, true} {
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), MaxDistance: 8, Durability: index.NoSync, SiteTemplates: separate})
+			must(t, err)
+			verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
+			must(t, err, x.Close())
+			stored := make(map[string]bool)
+			for i, v := range verdicts {
+				content := crawl[i].Content
+				switch {
+				case v.Status == index.New:
+					if stored[content] {
+						again[n]++
+					}
+					stored[content] = true
+				case stored[content]:
+					again[n]++
+					found[n]++
+				}
+			}
+			dropped[n] = len(distinct) - len(stored)
+		}
+		recall := func(n int) float64 { return float64(found[n]) / float64(max(again[n], 1)) }
+		t.Logf("%s: %d distinct pages, %d dropped and %.3f of the near-duplicates found; with SiteTemplates %d and %.3f", kind, len(distinct), dropped[0], recall(0), dropped[1], recall(1))
+		if dropped[1] > max(len(distinct)/50, dropped[0]/20) || recall(1) < 0.9 {
+			t.Errorf("%s: too many are dropped, or too few are found", kind)
+		}
+	}
+}
