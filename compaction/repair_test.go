@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/duplicates"
+	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
@@ -359,7 +359,7 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1}, index.Document{Fingerprint: 2}), x.Close())
 		comparer := *pebble.DefaultComparer // orders keys as the comparer of the index does
 		comparer.Name = "neardup.1"
-		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer, Merger: duplicates.Merger, FormatMajorVersion: pebble.FormatValueSeparation})
+		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer, Merger: merger.Counts, FormatMajorVersion: pebble.FormatValueSeparation})
 		must(t, err)
 		must(t, db.Delete([]byte(lost), nil), db.Close())
 		f := &flipped{}

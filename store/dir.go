@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
-	"github.com/neardup/neardup/internal/duplicates"
+	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 )
@@ -158,7 +158,7 @@ func checkOptions(dir, text, optionsFile string) error {
 			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q", ErrVersion, name, comparer.Name)
 		}
 	}
-	own := &pebble.Options{Comparer: comparer, Merger: duplicates.Merger}
+	own := &pebble.Options{Comparer: comparer, Merger: merger.Counts}
 	if err := own.CheckCompatibility(dir, text); err != nil {
 		return fmt.Errorf("%w: %s: %w", fault.ErrCorrupt, optionsFile, firstLine{err})
 	}

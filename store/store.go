@@ -23,7 +23,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/duplicates"
+	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
 )
@@ -220,7 +220,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Logger:             pebbleLogger{opts.Logger},
-		Merger:             duplicates.Merger,
+		Merger:             merger.Counts,
 		MemTableSize:       memTableBytes(pebbleCacheBytes(opts.CacheBytes)),
 
 		L0CompactionThreshold: l0Runs,

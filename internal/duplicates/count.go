@@ -5,11 +5,9 @@ package duplicates
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
 	"math/bits"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -64,25 +62,3 @@ func Decode(src []byte) (c Count, err error) {
 	}
 	return c, nil
 }
-
-// Merger adds the counts that are written for one document. Its name is part of the storage format.
-var Merger = &pebble.Merger{
-	Name: "neardup.duplicates",
-	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
-		c, err := Decode(value)
-		return &sum{c}, err
-	},
-}
-
-// sum is a pebble.ValueMerger.
-type sum struct{ Count }
-
-func (s *sum) MergeNewer(value []byte) error {
-	c, err := Decode(value)
-	s.Count = s.Add(c)
-	return err
-}
-
-func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
-
-func (s *sum) Finish(bool) ([]byte, io.Closer, error) { return s.Append(nil), nil, nil }

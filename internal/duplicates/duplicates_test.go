@@ -51,46 +51,6 @@ func TestTextsEstimate(t *testing.T) {
 	}
 }
 
-// TestMerge compares the sums that the merger makes of counts in any order with the definition.
-func TestMerge(t *testing.T) {
-	counts := []Count{{1, 0}, {3, TextOf(5)}, {200, TextOf(5) | TextOf(63)}, {1, TextOf(0)}}
-	var want Count
-	for _, c := range counts {
-		want = Count{want.Checks + c.Checks, want.Texts | c.Texts}
-	}
-	for first := range counts {
-		m, err := Merger.Merge(nil, counts[first].Append(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range counts {
-			switch {
-			case i < first:
-				err = m.MergeOlder(c.Append(nil))
-			case i > first:
-				err = m.MergeNewer(c.Append(nil))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		value, _, err := m.Finish(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := Decode(value); err != nil || got != want {
-			t.Errorf("from number %d on: %+v, %v; want %+v", first, got, err, want)
-		}
-	}
-	m, _ := Merger.Merge(nil, counts[0].Append(nil))
-	if err := m.MergeNewer([]byte{1, 2}); !errors.Is(err, fault.ErrCorrupt) {
-		t.Errorf("a value that is no count: %v", err)
-	}
-	if _, err := Merger.Merge(nil, nil); !errors.Is(err, fault.ErrCorrupt) {
-		t.Errorf("an empty value: %v", err)
-	}
-}
-
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(Count{1, 0}.Append(nil))
