@@ -10,10 +10,12 @@ import (
 
 // TestMerge compares the sums that the merger makes of counts in any order with the definition.
 func TestMerge(t *testing.T) {
-	counts := []duplicates.Count{{1, 0}, {3, duplicates.TextOf(5)}, {200, duplicates.TextOf(5) | duplicates.TextOf(63)}, {1, duplicates.TextOf(0)}}
+	counts := []duplicates.Count{
+		{Checks: 1}, {Checks: 3, Texts: duplicates.TextOf(5)}, {Checks: 200, Texts: duplicates.TextOf(5) | duplicates.TextOf(63)}, {Checks: 1, Texts: duplicates.TextOf(0)},
+	}
 	var want duplicates.Count
 	for _, c := range counts {
-		want = duplicates.Count{want.Checks + c.Checks, want.Texts | c.Texts}
+		want = duplicates.Count{Checks: want.Checks + c.Checks, Texts: want.Texts | c.Texts}
 	}
 	for first := range counts {
 		m, err := Counts.Merge(nil, counts[first].Append(nil))
