@@ -12,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/client/api"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/schema"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -38,11 +41,19 @@ func TestHTTPReference(t *testing.T) {
 	}
 }
 
+// printed are the objects that subcommands print, which docs/api.md describes.
+var printed = map[reflect.Type]string{
+	reflect.TypeFor[compare.Result](): "compare", reflect.TypeFor[match.Stats](): "stats", reflect.TypeFor[compaction.Report](): "compact",
+}
+
 func generatedReference() string {
 	var b strings.Builder
 	var objects []reflect.Type
 	object := func(v any) string {
 		of := reflect.TypeOf(v)
+		if name, is := printed[of]; is {
+			return fmt.Sprintf("[%s](../api.md#%s)", name, name)
+		}
 		if !slices.Contains(objects, of) {
 			objects = append(objects, of)
 		}
@@ -76,7 +87,7 @@ func generatedReference() string {
 			fmt.Fprintf(&b, "| `%s`%s | %s |\n", p.name, required, p.doc)
 		}
 	}
-	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty.\n")
+	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. [api.md](../api.md) has the objects that subcommands print too: compare, stats and compact.\n")
 	object(api.Failure{})
 	for i := 0; i < len(objects); i++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", objects[i].Name())
