@@ -21,8 +21,8 @@ type Signature struct {
 	// features.
 	Fingerprint Fingerprint
 
-	// Shingles is the MinHash of the windows of four tokens, with either method. A text of fewer tokens
-	// has one window, all of them.
+	// Shingles is the MinHash of the pairs of consecutive tokens, with either method. A text of one token
+	// has one shingle, this token.
 	Shingles ShingleSignature
 
 	// Digest identifies the sequence of all tokens. It does not depend on the options. Texts that
@@ -117,7 +117,7 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 	sc.shingles.reset()
 	t := &sc.tokenizer
 	total := 0
-	for carried := 0; ; { // tokens of the batch before, for the shingles that begin there
+	for carried := 0; ; { // tokens of the batch before, for the shingle that begins there
 		sc.batch = t.next(sc.batch[:carried], batchSize)
 		batch := sc.batch
 		tokens := batch[carried:]
@@ -128,7 +128,7 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 		if t.done() {
 			break
 		}
-		carried = copy(sc.batch, batch[max(0, len(batch)-shingleSize+1):])
+		carried = copy(sc.batch, batch[max(0, len(batch)-1):])
 	}
 	return a.signature(sc, total, sc.words.fingerprint)
 }
@@ -153,8 +153,8 @@ func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Sign
 	if total == 0 {
 		return Signature{Short: true}
 	}
-	if total < shingleSize { // the only shingle
-		sc.shingles.add(windows(sc.batch, shingleSize)[0])
+	if total == 1 { // the only shingle
+		sc.shingles.add(sc.batch[0])
 	}
 	s := Signature{Shingles: sc.shingles.signature(), Digest: sc.digest.sum(), Tokens: total}
 	if s.Short = sc.tokenizer.words() < a.options.shortWords(); s.Short { // all its tokens are in sc.batch

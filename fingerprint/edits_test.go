@@ -15,7 +15,7 @@ type editShares struct{ total, first, three, six int }
 // near is the rule of dedup for long texts.
 func near(x, y Signature) bool {
 	distance := x.Fingerprint.Distance(y.Fingerprint)
-	return distance <= 6 && 2*distance+x.Shingles.Distance(y.Shingles) <= 44
+	return distance <= 6 && distance+x.Shingles.Distance(y.Shingles) <= 36
 }
 
 // add takes note of a text and its edited form, by each analyzer.

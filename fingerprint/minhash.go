@@ -25,27 +25,16 @@ func (m *minHash) add(hash uint64) {
 	*bin = min(*bin, hash)
 }
 
-// leaving is the factor of the first token in the hash of a shingle.
-var leaving = power(shingleSize - 1)
-
-// addTokens adds every token from number carried on to words, and every shingle to shingles. The tokens
-// before are the last ones of the previous batch, one fewer than a shingle has, or none.
+// addTokens adds every token from number carried on to words, and every pair of consecutive tokens to
+// shingles. The token before is the last one of the previous batch, or none.
 func addTokens(words *minHash, shingles *shingleBins, tokens []uint64, carried int) {
-	for _, h := range tokens[carried:max(carried, min(shingleSize-1, len(tokens)))] {
-		words.add(h)
+	if carried == 0 && len(tokens) > 0 {
+		words.add(tokens[0])
+		carried = 1
 	}
-	if len(tokens) < shingleSize {
-		return
-	}
-	leaving, sum := leaving, uint64(0)
-	for _, h := range tokens[:shingleSize-1] {
-		sum = sum*prime1 + h
-	}
-	for i, h := range tokens[shingleSize-1:] { // one loop for both: the processor overlaps them
-		words.add(h)
-		sum = sum*prime1 + h
-		shingles.add(sum)
-		sum -= tokens[i] * leaving
+	for i := carried; i < len(tokens); i++ { // one loop for both: the processor overlaps them
+		words.add(tokens[i])
+		shingles.add(tokens[i-1]*prime1 + tokens[i])
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// ShingleSignature is a 256-bit MinHash of the shingles of a text: its windows of four consecutive
+// ShingleSignature is a 256-bit MinHash of the shingles of a text: its pairs of consecutive
 // tokens. If two texts have a Jaccard similarity J of their sets of shingles, their signatures differ
 // in 128(1-J) bits on average. The zero value means that there is no signature. In JSON it is a string
 // of 64 hex digits.
@@ -56,9 +56,6 @@ func (s *ShingleSignature) UnmarshalText(text []byte) error {
 	}
 	return fmt.Errorf("%w: %s; want the 64 hex digits of a shingle signature", ErrSyntax, quote(string(text)))
 }
-
-// shingleSize is the number of tokens in a shingle.
-const shingleSize = 4
 
 // shingleBins are the bins of the MinHash of shingles: one permutation (Li, Owen and Zhang 2012), one
 // bit per bin (Li and König 2010). The upper eight bits of a hash select its bin, and a bin keeps the

@@ -56,15 +56,18 @@ type Options struct {
 	// allocated as needed. 0: 2 GiB. Below 0: no filters; every lookup reads the tables.
 	FilterBytes int64
 
-	// MaxShingleDistance is the limit of 2*d1 + d2 for two long documents that match, if both have Shingles:
+	// MaxShingleDistance is the limit of d1 + d2 for two long documents that match, if both have Shingles:
 	// d1 is the distance of their Fingerprints and d2 the distance of their Shingles. This limit and
 	// the next two are rules of queries. They are not recorded: stored documents do not depend on them,
-	// except that CheckAndAdd does not store a Duplicate. 0: 44. Below 0: Shingles are not compared.
+	// except that CheckAndAdd does not store a Duplicate. 0: 36. Below 0: Shingles are not compared.
 	MaxShingleDistance int
 
-	// ShortAllowance increases MaxShingleDistance for short texts, in which one word is in a larger part of
-	// the shingles: by all of ShortAllowance for a text without tokens, down to nothing if the longer of
-	// two texts has 200 tokens. 0: 24. Below 0: nothing.
+	// ShortAllowance makes the limit of d1 + d2 depend on the tokens n of the longer text:
+	//
+	//	max(min(MaxShingleDistance, n/7), (MaxShingleDistance+ShortAllowance) * (140-n)/140)
+	//
+	// One word is in a larger part of the shingles of a short text, and pages of 80 to 250 tokens that are
+	// near are mostly distinct pages of one template. 0: 44. Below 0: the limit is MaxShingleDistance.
 	ShortAllowance int
 
 	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both lengths are

@@ -64,15 +64,16 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) 
 	if err != nil {
 		return err
 	}
-	result := compare.Documents(sides[0], sides[1], match.Default(k), maxDifferences)
+	rule := match.Default(k)
+	result := compare.Documents(sides[0], sides[1], rule, maxDifferences)
 	if form == "json" {
 		return c.printJSON(result)
 	}
-	return describeComparison(result, c.out)
+	return describeComparison(result, rule, c.out)
 }
 
 // describeComparison writes a comparison for people.
-func describeComparison(r *compare.Result, out io.Writer) error {
+func describeComparison(r *compare.Result, rule match.Rule, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tA\tB\n")
 	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
@@ -81,7 +82,7 @@ func describeComparison(r *compare.Result, out io.Writer) error {
 	}
 	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; 2*%d + %[1]d = %[3]d, at most %[4]d\n", *r.ShingleDistance-2*r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
+		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
 	}
 	if r.A.Digest != 0 && r.B.Digest != 0 {
 		text := "the texts differ"
@@ -94,10 +95,11 @@ func describeComparison(r *compare.Result, out io.Writer) error {
 		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
 	}
 	err := w.Flush()
+	fmt.Fprintf(out, "\nrule: %v\n", rule)
 	if r.Match {
-		fmt.Fprintln(out, "\nthey match: near-duplicates")
+		fmt.Fprintln(out, "they match: near-duplicates")
 	} else {
-		fmt.Fprintf(out, "\nthey do not match, by: %s\n", strings.Join(r.Decided, ", "))
+		fmt.Fprintf(out, "they do not match, by: %s\n", strings.Join(r.Decided, ", "))
 	}
 	if len(r.Differences) > 0 {
 		fmt.Fprintf(out, "\nwords that differ:\n")

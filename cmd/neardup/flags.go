@@ -559,8 +559,8 @@ type matchFlags struct {
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of twice the distance of the fingerprints and the distance of the shingles of near-duplicates of 200 words and more (0: %d; -1: shingles are not compared)", match.MaxShingleDistance))
-	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; decreases to 0 at 200 words (0: %d; -1: nothing)", match.ShortAllowance))
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of long near-duplicates (0: %d; -1: shingles are not compared)", match.MaxShingleDistance))
+	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the limit of texts of 80 to 250 words is smaller (0: %d; -1: one limit for all lengths)", match.ShortAllowance))
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	c.check(func() error {
 		switch {

@@ -14,12 +14,17 @@ var ErrRatio = errors.New("ratio of lengths that makes no sense")
 // Rule says which pairs of documents of one scope match:
 //
 //	d1 <= MaxDistance, and
-//	2*d1 + d2 <= MaxShingleDistance + ShortAllowance * max(0, 200-longer)/200, and
+//	d1 + d2 <= max(min(MaxShingleDistance, longer/7), (MaxShingleDistance+ShortAllowance) * (140-longer)/140), and
 //	longer <= MaxLengthRatio * shorter,
 //
 // with the distance d1 of their Fingerprints, the distance d2 of their Shingles, and the lengths of
 // the shorter and the longer text in tokens. The second line applies if both have Shingles, the third
-// if both lengths are known.
+// if both lengths are known. Without a ShortAllowance, or without lengths, the second line is
+// d1 + d2 <= MaxShingleDistance.
+//
+// One word that is replaced changes few shingles of a long text and many of a text of 30 tokens, so the
+// limit of short texts is larger. Pages of 80 to 250 tokens that are near are mostly distinct
+// pages of one template, so their limit is smaller: 17 at 120 tokens with the default limits.
 //
 // The words of two texts (d1) select candidates. Their shingles, which depend on the order of the words,
 // confirm them. Neither depends on repetition, but the lengths do.
@@ -32,20 +37,39 @@ type Rule struct {
 	MaxLengthRatio     float64 // below 0: lengths are not compared
 }
 
-// ShortTokens is the number of tokens from which on a text has no ShortAllowance. One word that is
-// replaced changes few shingles of a long text, and most of a short one.
-const ShortTokens = 200
+const (
+	shortTokens = 140 // from this length on, a text has no ShortAllowance
+	perDistance = 7   // tokens per unit of the limit, up to MaxShingleDistance
+)
 
 // The default limits.
 const (
-	MaxShingleDistance = 44
-	ShortAllowance     = 24
+	MaxShingleDistance = 36
+	ShortAllowance     = 44
 	MaxLengthRatio     = 1.3
 )
 
 // Default returns the rule within k bits with the default limits.
 func Default(k int) Rule {
 	return Rule{k, MaxShingleDistance, ShortAllowance, MaxLengthRatio}
+}
+
+// String returns the rule on one line: d1 and d2 are the distances of the Fingerprints and the Shingles, and
+// n the tokens of the longer text.
+func (r Rule) String() string {
+	s := fmt.Sprintf("d1 <= %d", r.MaxDistance)
+	switch {
+	case r.MaxShingleDistance < 0:
+	case r.ShortAllowance == 0:
+		s += fmt.Sprintf(", d1+d2 <= %d", r.MaxShingleDistance)
+	default:
+		s += fmt.Sprintf(", d1+d2 <= max(min(%d, n/%d), %d*(%d-n)/%[4]d)", r.MaxShingleDistance, perDistance,
+			r.MaxShingleDistance+r.ShortAllowance, shortTokens)
+	}
+	if r.MaxLengthRatio >= 0 {
+		s += fmt.Sprintf(", n <= %g times the shorter", r.MaxLengthRatio)
+	}
+	return s
 }
 
 // TextAnalyzer returns the fingerprint.Analyzer with a recorded name. The name is the name of an Analyzer
@@ -99,26 +123,30 @@ func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 	return r.MaxLengthRatio < 0 || shorter == 0 || float64(longer) <= r.MaxLengthRatio*float64(shorter)
 }
 
-// ShingleDistance returns what MaxShingleDistance bounds: twice the distance of the Fingerprints plus the
-// distance of the Shingles, which have four times as many bits.
+// ShingleDistance returns what MaxShingleDistance bounds: the distance of the Fingerprints plus the
+// distance of the Shingles.
 func ShingleDistance(distance int, a, b fingerprint.Signature) int {
-	return 2*distance + a.Shingles.Distance(b.Shingles)
+	return distance + a.Shingles.Distance(b.Shingles)
 }
 
 // RulesOut reports whether a document with these Shingles cannot match a signature, whatever the
-// document's length is. If s has no length, one token gives the largest limit.
+// document's length is. The limit is the larger one of those for the length of s, or one token if s has
+// no length, and for a long document.
 func (r Rule) RulesOut(distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature) bool {
-	s.Tokens = max(s.Tokens, 1)
-	return !r.Allows(distance, fingerprint.Signature{Shingles: shingles}, s)
+	if r.MaxShingleDistance < 0 || shingles.IsZero() || s.Shingles.IsZero() {
+		return false
+	}
+	limit := max(r.Limit(max(s.Tokens, 1)), r.MaxShingleDistance)
+	return distance+s.Shingles.Distance(shingles) > limit
 }
 
 // Limit returns the limit of ShingleDistance, given the tokens of the longer text. If that length is
 // 0, it is not known, and the text counts as long.
 func (r Rule) Limit(longer int) int {
-	if longer == 0 || r.MaxShingleDistance < 0 {
+	if longer == 0 || r.ShortAllowance == 0 || r.MaxShingleDistance < 0 {
 		return r.MaxShingleDistance
 	}
-	return r.MaxShingleDistance + r.ShortAllowance*max(0, ShortTokens-longer)/ShortTokens
+	return max(min(r.MaxShingleDistance, longer/perDistance), (r.MaxShingleDistance+r.ShortAllowance)*(shortTokens-longer)/shortTokens)
 }
 
 // Relevant returns a signature without the fields that the rule ignores. Documents of one

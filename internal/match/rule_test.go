@@ -13,7 +13,7 @@ func TestRule(t *testing.T) {
 	type shingles = fingerprint.ShingleSignature
 	far := shingles{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
 	rule := Rule{MaxDistance: 3, MaxShingleDistance: 5, MaxLengthRatio: 1.5}
-	short := rule
+	short, long := rule, Default(3)
 	short.ShortAllowance = 2
 	for _, c := range []struct {
 		what string
@@ -28,8 +28,8 @@ func TestRule(t *testing.T) {
 		{"one without Shingles", rule, Document{Shingles: far}, Document{}, true},
 		{"Shingles at the limit", rule, Document{Shingles: shingles{0b11, 0b1, 0b1, 0b11}}, Document{Shingles: shingles{3: 1 << 1}}, true},
 		{"Shingles beyond it", rule, Document{Shingles: shingles{0b11, 0b1, 0b1, 0b111}}, Document{Shingles: shingles{3: 1 << 1}}, false},
-		{"two bits below it, one of the fingerprint", rule, Document{Shingles: shingles{0b1111}}, Document{Shingles: shingles{1}, Fingerprint: 1}, true},
-		{"one bit below it, one of the fingerprint", rule, Document{Shingles: shingles{0b11111}}, Document{Shingles: shingles{1}, Fingerprint: 1}, false},
+		{"one bit below it, one of the fingerprint", rule, Document{Shingles: shingles{0b11111}}, Document{Shingles: shingles{1}, Fingerprint: 1}, true},
+		{"at the limit, one of the fingerprint", rule, Document{Shingles: shingles{0b111111}}, Document{Shingles: shingles{1}, Fingerprint: 1}, false},
 		{"Shingles that do not count", rule.With(-1, 0, 0), Document{Shingles: far}, Document{Shingles: shingles{1}}, true},
 		{"Shingles of a larger limit", rule.With(6, 0, 0), Document{Shingles: shingles{0b1111111}}, Document{Shingles: shingles{1}}, true},
 		{"one of unknown length", rule, Document{Tokens: 1000}, Document{}, true},
@@ -37,14 +37,17 @@ func TestRule(t *testing.T) {
 		{"lengths beyond it", rule, Document{Tokens: 151}, Document{Tokens: 100}, false},
 		{"lengths that do not count", rule.With(0, 0, -1), Document{Tokens: 151}, Document{Tokens: 100}, true},
 		{"lengths of a larger limit", rule.With(0, 0, 1.6), Document{Tokens: 151}, Document{Tokens: 100}, true},
-		{"short texts may be further apart", short, Document{Shingles: shingles{0b1111111}, Tokens: 100}, Document{Shingles: shingles{1}, Tokens: 90}, true},
-		{"but no more than that", short, Document{Shingles: shingles{0b11111111}, Tokens: 100}, Document{Shingles: shingles{1}, Tokens: 90}, false},
-		{"with another allowance", short.With(0, 4, 0), Document{Shingles: shingles{0b11111111}, Tokens: 100}, Document{Shingles: shingles{1}, Tokens: 90}, true},
-		{"with another limit", short.With(6, 0, 0), Document{Shingles: shingles{0b11111111}, Tokens: 100}, Document{Shingles: shingles{1}, Tokens: 90}, true},
-		{"without an allowance", short.With(0, -1, 0), Document{Shingles: shingles{0b1111111}, Tokens: 100}, Document{Shingles: shingles{1}, Tokens: 90}, false},
-		{"the longer counts", short, Document{Shingles: shingles{0b1111111}, Tokens: 101}, Document{Shingles: shingles{1}, Tokens: 90}, false},
+		{"short texts may be further apart", short, Document{Shingles: shingles{0b1111111}, Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, true},
+		{"but no more than that", short, Document{Shingles: shingles{0b11111111}, Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, false},
+		{"the longer counts", short, Document{Shingles: shingles{0b1111111}, Tokens: 21}, Document{Shingles: shingles{1}, Tokens: 20}, false},
+		{"with another allowance", short.With(0, 4, 0), Document{Shingles: shingles{0b11111111}, Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, true},
+		{"with another limit", short.With(6, 0, 0), Document{Shingles: shingles{0b1111111}, Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, true},
+		{"without an allowance", short.With(0, -1, 0), Document{Shingles: shingles{0b1111111}, Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, false},
 		{"texts of unknown length are long", short, Document{Shingles: shingles{0b1111111}}, Document{Shingles: shingles{1}}, false},
-		{"short ones, whatever the ratio", short.With(0, 0, -1), Document{Shingles: shingles{0b1111111}, Tokens: 1}, Document{Shingles: shingles{1}, Tokens: 100}, true},
+		{"short ones, whatever the ratio", short.With(0, 0, -1), Document{Shingles: shingles{0b1111111}, Tokens: 1}, Document{Shingles: shingles{1}, Tokens: 20}, true},
+		{"between short and long", long, Document{Shingles: shingles{1<<18 - 1}, Tokens: 120}, Document{Shingles: shingles{1}, Tokens: 120}, true},
+		{"between short and long, beyond the limit", long, Document{Shingles: shingles{1<<19 - 1}, Tokens: 120}, Document{Shingles: shingles{1}, Tokens: 120}, false},
+		{"the same distance of long texts", long, Document{Shingles: shingles{1<<19 - 1}, Tokens: 240}, Document{Shingles: shingles{1}, Tokens: 240}, true},
 	} {
 		if got, back := c.rule.Matches(&c.a, &c.b), c.rule.Matches(&c.b, &c.a); got != c.want || back != c.want {
 			t.Errorf("%s: %v, and %v the other way round", c.what, got, back)
@@ -112,11 +115,11 @@ func TestMatchesByDefinition(t *testing.T) {
 		want := d1 <= rule.MaxDistance
 		shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 		if rule.MaxShingleDistance >= 0 && a.Shingles != (fingerprint.ShingleSignature{}) && b.Shingles != (fingerprint.ShingleSignature{}) {
-			allowed := 200 * rule.MaxShingleDistance // in units of 1/200
-			if 0 < longer && longer < 200 {
-				allowed += rule.ShortAllowance * (200 - longer)
+			allowed := 420 * rule.MaxShingleDistance // in units of 1/420
+			if longer > 0 && rule.ShortAllowance > 0 {
+				allowed = max(min(allowed, 60*longer), 3*(rule.MaxShingleDistance+rule.ShortAllowance)*(140-longer))
 			}
-			want = want && 200*(2*d1+d2) <= allowed
+			want = want && 420*(d1+d2) <= allowed
 		}
 		if rule.MaxLengthRatio >= 0 && shorter > 0 {
 			want = want && 10*longer <= int(10*rule.MaxLengthRatio)*shorter

@@ -44,10 +44,10 @@ func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 		return distance, false
 	}
 	limit, tokens := r.MaxShingleDistance, max(a.Tokens, b.Tokens)
-	if 0 < tokens && tokens < match.ShortTokens {
-		limit += r.ShortAllowance * (match.ShortTokens - tokens) / match.ShortTokens
+	if tokens > 0 && r.ShortAllowance > 0 {
+		limit = max(min(limit, tokens/7), (limit+r.ShortAllowance)*(140-tokens)/140)
 	}
-	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && 2*distance+a.Shingles.Distance(b.Shingles) > limit {
+	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && distance+a.Shingles.Distance(b.Shingles) > limit {
 		return distance, false
 	}
 	shorter, longer := float64(min(a.Tokens, b.Tokens)), float64(max(a.Tokens, b.Tokens))

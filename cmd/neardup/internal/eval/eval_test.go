@@ -69,9 +69,12 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 			u, v := x.Signatures[seed], y.Signatures[seed]
 			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
 			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
-			limit := r.MaxShingleDistance + int(float64(r.ShortAllowance)*max(0, 1-float64(longer)/200))
+			limit := float64(r.MaxShingleDistance)
+			if r.ShortAllowance > 0 {
+				limit = max(min(limit, float64(longer)/7), float64(r.MaxShingleDistance+r.ShortAllowance)*(1-float64(longer)/140))
+			}
 			if r.MaxShingleDistance >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
-				u.Shingles.Distance(v.Shingles)+2*u.Fingerprint.Distance(v.Fingerprint) > limit {
+				float64(u.Shingles.Distance(v.Shingles)+u.Fingerprint.Distance(v.Fingerprint)) > limit+1e-9 {
 				match = false
 			}
 			if r.MaxLengthRatio >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() && float64(longer) > r.MaxLengthRatio*float64(shorter) {

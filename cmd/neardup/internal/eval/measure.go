@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -20,41 +19,34 @@ type Rule struct {
 	MaxLengthRatio     float64 `json:"maxLengthRatio"`
 }
 
-func (r Rule) matches(a *apart) bool {
-	return a.distance <= r.MaxDistance && (r.MaxShingleDistance < 0 || r.total(a) <= r.MaxShingleDistance) && r.near(a)
-}
+func (r Rule) matches(a *apart) bool { return a.distance <= r.MaxDistance && r.confirms(a) }
 
-// total is what MaxShingleDistance bounds: without what a short text is allowed.
-func (r Rule) total(a *apart) int {
-	if a.shingle < 0 {
-		return 0
+// confirms reports whether the shingles and the lengths let a pair match.
+func (r Rule) confirms(a *apart) bool {
+	if r.MaxShingleDistance >= 0 && a.shingle >= 0 && a.distance+a.shingle > match.Rule(r).Limit(a.longer) {
+		return false
 	}
-	return max(0, 2*a.distance+a.shingle-match.Rule{ShortAllowance: r.ShortAllowance}.Limit(a.longer))
+	return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio
 }
-
-// near reports whether the lengths let a pair match.
-func (r Rule) near(a *apart) bool { return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio }
 
 // counts are what one seed makes of the pairs, by some rule.
 type counts struct {
-	// near are the near pairs, by whether their lengths let them match by the rule, by the distance
-	// of their fingerprints and by their total. Rules of that rule's MaxLengthRatio, or of none, need no
-	// more to be scored.
-	near [2][MaxDistance + 1][2*MaxDistance + 257]struct{ positive, negative atomic.Int64 }
+	// near are the near pairs, by whether the rule confirms them and by the distance of their fingerprints.
+	near [2][MaxDistance + 1]struct{ positive, negative atomic.Int64 }
 
 	matches [][]found // of each document
 }
 
-const farLengths, nearLengths = 0, 1 // in counts.near
+const unconfirmed, confirmed = 0, 1 // in counts.near
 
 func (l *Labelled) counts(seed int, r Rule) *counts {
 	c := &counts{matches: make([][]found, len(l.docs))}
 	l.eachNear(seed, func(later, earlier int, apart apart) {
-		lengths := farLengths
-		if r.near(&apart) {
-			lengths = nearLengths
+		by := unconfirmed
+		if r.confirms(&apart) {
+			by = confirmed
 		}
-		switch n := &c.near[lengths][apart.distance][r.total(&apart)]; l.labels[ordered(later, earlier)].class {
+		switch n := &c.near[by][apart.distance]; l.labels[ordered(later, earlier)].class {
 		case positive:
 			n.positive.Add(1)
 		case negative, unlisted:
@@ -67,18 +59,15 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 	return c
 }
 
-func (c *counts) matching(r Rule) (positive, negative int64) {
-	for lengths := range c.near {
-		if lengths == farLengths && r.MaxLengthRatio >= 0 {
+// matching counts the pairs that match by the rule within k bits, or by k alone.
+func (c *counts) matching(k int, alone bool) (positive, negative int64) {
+	for by := range c.near {
+		if by == unconfirmed && !alone {
 			continue
 		}
-		for d := range min(r.MaxDistance, MaxDistance) + 1 {
-			for t := range c.near[lengths][d] {
-				if n := &c.near[lengths][d][t]; r.MaxShingleDistance < 0 || t <= r.MaxShingleDistance {
-					positive += n.positive.Load()
-					negative += n.negative.Load()
-				}
-			}
+		for d := range min(k, MaxDistance) + 1 {
+			positive += c.near[by][d].positive.Load()
+			negative += c.near[by][d].negative.Load()
 		}
 	}
 	return positive, negative
@@ -178,9 +167,10 @@ func (l *Labelled) Measure(rule Rule) *Report {
 	for seed := range r.Seeds {
 		m.seeds = append(m.seeds, l.counts(seed, rule))
 	}
-	r.Curves = append(r.Curves, m.curve("k", Rule{MaxShingleDistance: -1, MaxLengthRatio: -1}))
-	if conditions := rule.Conditions(); conditions != "" {
-		r.Curves = append(r.Curves, m.curve("k"+conditions, rule))
+	alone := Rule{MaxShingleDistance: -1, MaxLengthRatio: -1}
+	r.Curves = append(r.Curves, m.curve("fingerprints alone", alone))
+	if rule.confirming() {
+		r.Curves = append(r.Curves, m.curve("the rule", rule))
 	}
 	r.Default = m.point(rule)
 	matches := make([][][]found, r.Seeds)
@@ -191,19 +181,8 @@ func (l *Labelled) Measure(rule Rule) *Report {
 	return r
 }
 
-// Conditions says what the rule asks for beside k.
-func (r Rule) Conditions() (text string) {
-	if r.MaxShingleDistance >= 0 {
-		text = fmt.Sprintf(", with the shingle <=%d", r.MaxShingleDistance)
-		if r.ShortAllowance > 0 {
-			text += fmt.Sprintf(" and up to %d more for short texts", r.ShortAllowance)
-		}
-	}
-	if r.MaxLengthRatio >= 0 {
-		text += fmt.Sprintf(", length <=%g times", r.MaxLengthRatio)
-	}
-	return text
-}
+// confirming reports whether the rule has conditions besides k.
+func (r Rule) confirming() bool { return r.MaxShingleDistance >= 0 || r.MaxLengthRatio >= 0 }
 
 type measure struct {
 	*Labelled
@@ -213,7 +192,7 @@ type measure struct {
 func (m *measure) point(r Rule) Point {
 	scores := make([]Score, len(m.seeds))
 	for i, c := range m.seeds {
-		scores[i] = m.score(c.matching(r))
+		scores[i] = m.score(c.matching(r.MaxDistance, !r.confirming()))
 	}
 	p := Point{Rule: r}
 	p.Score, p.Deviation = meanOf(scores)

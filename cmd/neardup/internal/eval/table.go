@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // WriteTable writes a report for people.
@@ -28,7 +29,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\nthe rule  %s\n\n", ruleLine(&r.Default))
+	fmt.Fprintln(w)
 	return r.WriteMethods(w)
 }
 
@@ -39,8 +40,9 @@ func (r *Report) WriteMethods(w io.Writer) error {
 	if !measured {
 		methods = []Method{r.method()}
 	}
-	fmt.Fprintf(w, "a crawler would drop some of %d distinct documents and store some of %d near-duplicates; loss counts a dropped document %d times, per million documents\n\n",
+	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; loss counts a dropped document %d times, per million documents\n",
 		r.Crawl.Distinct, r.Crawl.Duplicates, droppedWeight)
+	fmt.Fprintf(w, "the rule is %v\n\n", match.Rule(r.Default.Rule))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "method\tprecision\t\trecall\t\tF1\t\tfalse pairs\tdropped per million\tstored per million\tloss\t")
 	if measured {
@@ -62,12 +64,6 @@ func (r *Report) WriteMethods(w io.Writer) error {
 func scoreCells(s, deviation Score) string {
 	return fmt.Sprintf("%.3f\t±%.3f\t%.3f\t±%.3f\t%.3f\t±%.3f\t",
 		s.Precision, deviation.Precision, s.Recall, deviation.Recall, s.F1, deviation.F1)
-}
-
-func ruleLine(p *Point) string {
-	return fmt.Sprintf("k=%d%s: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f ±%.0f false pairs per billion", p.MaxDistance, p.Conditions(),
-		p.Precision, p.Deviation.Precision, p.Recall, p.Deviation.Recall, p.F1, p.Deviation.F1,
-		p.FalsePairsPerBillion, p.Deviation.FalsePairsPerBillion)
 }
 
 // Plot draws precision and recall against k into a file: the paper's figure 1.
