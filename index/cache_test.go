@@ -143,7 +143,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(), rng.Uint64()}}))
 	}
 	for round := range 3 {
-		for _, rule := range []int{-1, 44, 130, 256 + 2*6} {
+		for _, rule := range []int{-1, 44, 130, 256 + 6} {
 			for q := range 3 {
 				var shingle fingerprint.ShingleSignature
 				shingle[q] = 1
@@ -153,7 +153,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 				want := 0
 				for d, err := range x.Documents(t.Context()) {
 					must(t, err)
-					if distance := d.Fingerprint.Distance(0); rule < 0 || 2*distance+d.Shingles.Distance(shingle) <= rule {
+					if distance := d.Fingerprint.Distance(0); rule < 0 || distance+d.Shingles.Distance(shingle) <= rule {
 						want++
 					}
 				}
