@@ -72,7 +72,7 @@ func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
 }
 
 func farness(d *index.Document, n *index.Match) int {
-	return 2*d.Fingerprint.Distance(n.Fingerprint) + d.Shingles.Distance(n.Shingles)
+	return d.Fingerprint.Distance(n.Fingerprint) + d.Shingles.Distance(n.Shingles)
 }
 
 // ofSite reports whether a document says how different the pages of the site of d are.
