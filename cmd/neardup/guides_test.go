@@ -53,6 +53,21 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// TestGuides runs the commands of the guides that need no server, on an index of testdata/crawl with its duplicates.
+func TestGuides(t *testing.T) {
+	for page, commands := range map[string]int{"batch": 8, "operations": 5, "sizing": 1} {
+		t.Run(page, func(t *testing.T) {
+			dir := t.TempDir()
+			mustRun(t, "dedup", "--index", filepath.Join(dir, "ix"), "--keep-duplicates", "../../testdata/crawl")
+			list := mustRun(t, "fingerprint", "../../testdata/crawl")
+			must(t, os.WriteFile(filepath.Join(dir, "fingerprints.txt"), []byte(list), 0o600))
+			if n := runConsole(t, readFile(t, "../../docs/"+page+".md"), dir, ""); n < commands {
+				t.Errorf("%d commands", n)
+			}
+		})
+	}
+}
+
 // TestServerGuide runs the commands of docs/server.md.
 func TestServerGuide(t *testing.T) {
 	dir := t.TempDir()
