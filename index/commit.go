@@ -210,7 +210,10 @@ func (x *Index) commit(c *change) error {
 		x.duplicates.Remove(c.remove[i].ID)
 		removeDocument(batch, &c.remove[i], &counters)
 	}
-	x.writeCounts(batch)
+	counted := x.duplicates.Len() > maxPendingCounts
+	if counted {
+		x.writeCounts(batch)
+	}
 	x.writeTables(batch, c.add)
 	batch.SetCounters(counters)
 	x.announce(c)
@@ -223,7 +226,9 @@ func (x *Index) commit(c *change) error {
 	if x.aroundApply != nil {
 		x.aroundApply()
 	}
-	x.duplicates.Stored()
+	if counted {
+		x.duplicates.Stored()
+	}
 	x.recent.note(c)
 	x.counters = counters
 	if len(c.add)+len(c.rewrite) > 0 {
@@ -232,9 +237,9 @@ func (x *Index) commit(c *change) error {
 	return nil
 }
 
-// maxPendingCounts is the number of documents whose counts of duplicates wait for a commit that stores a
-// document.
-const maxPendingCounts = 1024
+// maxPendingCounts is the number of documents whose counts of duplicates wait in memory. Many counts at a time
+// cost little, in the order of their keys.
+const maxPendingCounts = 4096
 
 // count counts duplicates. Their documents must have IDs.
 func (x *Index) count(counts []duplicateOf) {

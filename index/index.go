@@ -401,8 +401,8 @@ func (x *Index) crowded() (texts uint64, message string) {
 }
 
 // Duplicates returns how often a checked page was a Duplicate of each of the documents with these IDs, since it
-// was stored under that ID. It is 0 for IDs that no document has. A crash may lose the counts of the last 1,024
-// Duplicates.
+// was stored under that ID. It is 0 for IDs that no document has. A crash may lose the last
+// counts of up to 4,096 documents.
 func (x *Index) Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err

@@ -32,7 +32,9 @@ type Table struct {
 	mu      sync.Mutex
 	pending map[uint64]Count
 	pages   map[uint64]*Page
-	changed bool // the crowded documents are others than Crowded returned last
+	changed bool // the crowded documents may be others than Crowded returned last
+
+	returned int // documents that Crowded returned last
 }
 
 // Add counts a duplicate of a document. texts is empty if the text of the duplicate is the document's or it
@@ -63,7 +65,7 @@ func (t *Table) follow(p Page) {
 	if known := t.pages[p.ID]; known != nil {
 		before := known.crowded()
 		known.Texts |= p.Texts
-		t.changed = t.changed || known.crowded() != before
+		t.changed = t.changed || known.crowded() != before && t.returned < maxCrowded
 		return
 	}
 	if len(t.pages) >= maxPages {
@@ -75,7 +77,7 @@ func (t *Table) follow(p Page) {
 		p.Key = ""
 	}
 	t.pages[p.ID] = &p
-	t.changed = t.changed || p.crowded()
+	t.changed = t.changed || p.crowded() && t.returned < maxCrowded
 }
 
 // mostFirst returns the documents that are followed by their number of texts, then ID.
@@ -104,6 +106,7 @@ func (t *Table) Crowded() (ids []uint64, changed bool) {
 			ids = append(ids, p.ID)
 		}
 	}
+	t.returned = len(ids)
 	return ids, true
 }
 
