@@ -1,5 +1,3 @@
-# Times: on 2 cores, with the dependencies and the build cache in place.
-
 .PHONY: help test short lint race fuzz modules bench docs ci
 
 help:
