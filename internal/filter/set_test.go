@@ -242,7 +242,7 @@ func TestSetUnderWork(t *testing.T) {
 		for w := range 2 {
 			writers.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(1+w)))
-				for range 60 {
+				for range testenv.Number(15, 60, 60, 600) {
 					store.write(s, rng, testgen.Uniform(rng, 1+rng.IntN(400)), rng.IntN(60), runtime.Gosched)
 					writes.Add(1)
 				}
