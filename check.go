@@ -59,9 +59,9 @@ var _ Checker = (*Index)(nil)
 // A page is Unchanged only if its text has the same words in the same order as the stored text.
 // White space, punctuation, markup, case and Unicode normal form do not count.
 //
-// Two pages match as index.CheckAndAdd says: their fingerprints are within k bits, both
-// fingerprints together within 13 (more for texts of fewer than 200 words), and neither has more
-// than 1.3 times as many words as the other. An index of an older analyzer has limits of its own.
+// Two pages match as index.CheckAndAdd says: their fingerprints are within k bits, their
+// fingerprints and shingle signatures together within a limit that depends on their length, and neither
+// has more than 1.3 times as many words as the other.
 func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []Page{p})
 	if err != nil {

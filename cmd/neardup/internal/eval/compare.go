@@ -28,8 +28,8 @@ type Method struct {
 	Crawl     Crawl `json:"crawl"`
 }
 
-// bytesPerDocument is the size of two fingerprints and a length.
-const bytesPerDocument = 8 + 8 + 4
+// bytesPerDocument is the size of a fingerprint, a shingle signature and a length.
+const bytesPerDocument = 8 + 32 + 4
 
 // method returns the rule of the report as a method, without its speed.
 func (r *Report) method() Method {
