@@ -168,8 +168,8 @@ const (
 // check posts n documents in requests of at most maxDocuments, and returns their verdicts. If a request
 // fails on its way, the documents that are answered are not sent again. Verdicts that check returns
 // with an error hold.
-func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) (verdicts []Verdict, err error) {
-	var body []byte
+func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) (_ []Verdict, err error) {
+	verdicts, body, answer := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments)), new(api.Checked)
 	for err = c.usable(ctx); err == nil && len(verdicts) < n; {
 		err = c.retry(ctx, func(ctx context.Context) (err error) {
 			body = body[:0]
@@ -192,14 +192,14 @@ func (c *Client) check(ctx context.Context, n int, document func(i int) api.Docu
 					if bytes.HasPrefix(text, []byte(`{"error":`)) {
 						return failureOf(text, http.StatusOK, "malformed error")
 					}
-					var answer api.Checked
-					if err := wire.Decode(text, &answer); err != nil {
+					*answer = api.Checked{}
+					if err := wire.Decode(text, answer); err != nil {
 						return backoff.Permanent(fmt.Errorf("an answer is malformed: %w", err))
 					}
 					if answer.Verdict == 0 {
 						return backoff.Permanent(errNoAnswer)
 					}
-					verdicts = append(verdicts, wire.Verdict(&answer))
+					verdicts = append(verdicts, wire.Verdict(answer))
 				}
 				return nil
 			})

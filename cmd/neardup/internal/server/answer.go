@@ -31,13 +31,8 @@ func badCall(format string, args ...any) error {
 	return refusal(wire.BadRequest, http.StatusBadRequest, format, args...)
 }
 
-// stopping is the error of a server that is about to end.
-type stopping struct{}
-
-func (stopping) Error() string { return "the server is stopping" }
-func (stopping) Unwrap() error { return index.ErrClosed }
-
-var errStopping = stopping{}
+// errStopping is the error of a server that is about to end.
+var errStopping = fmt.Errorf("the server is stopping: %w", index.ErrClosed)
 
 // readError returns the error of a body that could not be read.
 func readError(err error) error {

@@ -105,7 +105,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	if err != nil {
 		return err
 	}
-	out := &documentWriter{answer: a, form: asLines}
+	out := &documentWriter{answer: a, form: asLines, text: make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))}
 	documents := lines(body)
 	switch {
 	case isPage:
@@ -129,7 +129,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 			i.document, i.reason = s.analyze(api.Page{URL: i.key, Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: i.text})
 		}
 	}
-	var items []item
+	items := make([]item, 0, min(window, bytes.Count(body, []byte{'\n'})+1))
 	answerItems := func() error {
 		s.analyzeItems(items, fill)
 		answer := work(items)
