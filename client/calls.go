@@ -74,8 +74,9 @@ func (c *Client) retry(ctx context.Context, try func(context.Context) error) err
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 			defer cancel()
-			err = try(limited)
-			last = err
+			if err = try(limited); ctx.Err() == nil { // else it is the error of the context
+				last = err
+			}
 		}
 		if err != nil && !mayPass(err) {
 			err = backoff.Permanent(err)
