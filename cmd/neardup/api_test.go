@@ -22,7 +22,7 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// apiLine is a section of docs/api.md: what a line is, and command lines that print some.
+// apiLine is a section of docs/reference/output.md: what a line is, and command lines that print some.
 type apiLine struct {
 	section string
 	line    any
@@ -46,13 +46,13 @@ var apiLines = []apiLine{
 	{"eval", eval.Report{}, []string{"eval --output-format json --compare --seeds 2 --content-field text EVAL/docs.jsonl EVAL/pairs.tsv"}},
 }
 
-// The tables of docs/api.md are the fields of what is printed.
+// The tables of docs/reference/output.md are the fields of what is printed.
 func TestAPIFields(t *testing.T) {
 	page := apiPage(t)
 	for _, a := range apiLines {
 		_, section, found := strings.Cut(page, "# "+a.section+"\n")
 		if !found {
-			t.Errorf("docs/api.md has no section %q", a.section)
+			t.Errorf("docs/reference/output.md has no section %q", a.section)
 			continue
 		}
 		section = regexp.MustCompile("\n##+ ").Split(section, 2)[0]
@@ -61,7 +61,7 @@ func TestAPIFields(t *testing.T) {
 			got = append(got, row[1]+": "+row[2])
 		}
 		if want := fieldsOf(reflect.TypeOf(a.line), "", make(map[reflect.Type]bool)); !slices.Equal(got, want) {
-			t.Errorf("docs/api.md, %s, has\n%s\nand its lines have\n%s", a.section, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("docs/reference/output.md, %s, has\n%s\nand its lines have\n%s", a.section, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestAPILines(t *testing.T) {
 	}
 }
 
-// The exit codes of docs/api.md are all that there are.
+// The exit codes of docs/reference/output.md are all that there are.
 func TestAPIExitCodes(t *testing.T) {
 	var got []string
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
@@ -102,13 +102,13 @@ func TestAPIExitCodes(t *testing.T) {
 	}
 	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged, exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread, exitSignal + int(syscall.SIGTERM)})
 	if fmt.Sprint(got) != want {
-		t.Errorf("docs/api.md has exit codes %v, want %v", got, want)
+		t.Errorf("docs/reference/output.md has exit codes %v, want %v", got, want)
 	}
 }
 
 func apiPage(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/api.md")
+	page, err := os.ReadFile("../../docs/reference/output.md")
 	must(t, err)
 	return string(page)
 }

@@ -1,7 +1,7 @@
 // Command neardup finds near-duplicate documents with a persistent index.
 //
 // It prints results, and nothing else, on standard output: one JSON object per line unless a
-// subcommand says otherwise. Diagnostics go to standard error. docs/api.md lists the exit codes.
+// subcommand says otherwise. Diagnostics go to standard error. docs/reference/output.md lists the exit codes.
 package main
 
 import (
@@ -56,7 +56,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// The exit codes; docs/api.md explains them.
+// The exit codes; docs/reference/output.md explains them.
 const (
 	exitDone    = 0
 	exitFailed  = 1

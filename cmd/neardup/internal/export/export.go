@@ -1,5 +1,5 @@
 // Package export writes all there is to know of the documents of an index as lines of JSON, and reads
-// it back exactly (docs/api.md, "export"): a line about the index, then a line a document, in the order
+// it back exactly (docs/reference/output.md, "export"): a line about the index, then a line a document, in the order
 // of their IDs. What is cut off, or of a later version, is an error.
 package export
 

@@ -41,7 +41,7 @@ func TestHTTPReference(t *testing.T) {
 	}
 }
 
-// printed are the objects that subcommands print, which docs/api.md describes.
+// printed are the objects that subcommands print, which docs/reference/output.md describes.
 var printed = map[reflect.Type]string{
 	reflect.TypeFor[compare.Result](): "compare", reflect.TypeFor[match.Stats](): "stats", reflect.TypeFor[compaction.Report](): "compact",
 }
@@ -52,7 +52,7 @@ func generatedReference() string {
 	object := func(v any) string {
 		of := reflect.TypeOf(v)
 		if name, is := printed[of]; is {
-			return fmt.Sprintf("[%s](../api.md#%s)", name, name)
+			return fmt.Sprintf("[%s](output.md#%s)", name, name)
 		}
 		if !slices.Contains(objects, of) {
 			objects = append(objects, of)
@@ -87,7 +87,7 @@ func generatedReference() string {
 			fmt.Fprintf(&b, "| `%s`%s | %s |\n", p.name, required, p.doc)
 		}
 	}
-	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. [api.md](../api.md) has the objects that subcommands print too: compare, stats and compact.\n")
+	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. [output.md](output.md) has the objects that subcommands print too: compare, stats and compact.\n")
 	object(api.Failure{})
 	for i := 0; i < len(objects); i++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", objects[i].Name())

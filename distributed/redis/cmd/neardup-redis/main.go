@@ -39,7 +39,7 @@ import (
 
 const usage = `usage: neardup-redis COMMAND -redis ADDRESS[,ADDRESS...] -name NAME [flags] [arguments]
 
-  dedup            read documents as JSON lines, write what each is, in the lines of POST /v1/check (docs/api.md):
+  dedup            read documents as JSON lines, write what each is, in the lines of POST /v1/check (docs/reference/http.md):
                    {"key":..,"fingerprint":"16 hex digits","shingles":..,"tokens":..,"scope":..}, {"key":..,"text":..} or {"key":..,"html":..}
   delete KEY...    remove documents
   expire -before D remove what was added longer ago than the duration D
