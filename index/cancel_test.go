@@ -84,6 +84,12 @@ var cancelledCalls = []struct {
 		}
 		return e
 	}},
+	{"DocumentsAfter", false, func(ctx context.Context, x *index.Index) (e effect) {
+		for _, err := range x.DocumentsAfter(ctx, 1) {
+			e.err = errors.Join(e.err, err)
+		}
+		return e
+	}},
 	{"Pairs", false, func(ctx context.Context, x *index.Index) (e effect) {
 		for _, err := range x.Pairs(ctx, index.JoinOptions{}) {
 			e.err = errors.Join(e.err, err)

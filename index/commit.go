@@ -271,8 +271,11 @@ func (x *Index) storeCounts(most int) error {
 	return nil
 }
 
-// storeAllCounts stores all counts that are not stored yet.
+// storeAllCounts stores all counts that are not stored yet. It does not wait for commits if there are none.
 func (x *Index) storeAllCounts() error {
+	if x.duplicates.Len() == 0 {
+		return nil
+	}
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	return x.storeCounts(0)
