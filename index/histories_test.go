@@ -28,7 +28,7 @@ func length(race, usual, ci, long int) int {
 // near-duplicates. Every answer is explained by some order of the calls.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(12_000, 40_000, 300_000, 10_000_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 40_000, 300_000, 10_000_000))
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -37,7 +37,7 @@ func TestConcurrentHistories(t *testing.T) {
 // verdict names, and what a checkpoint holds.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(100, 100, 1000, 10_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000))
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
