@@ -361,7 +361,7 @@ func TestPages(t *testing.T) {
 	b.has("http://site5.example/articles/16", "match", "90")
 	b.check("search")
 	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
-	b.has("They match", "changed", "Second fingerprint")
+	b.has("They match", "changed", "with the shingles")
 	b.check("compare")
 
 	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")), chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each other"), chromedp.Click(css("form[method=post] button")), chromedp.WaitVisible(css(".hex")))
@@ -406,7 +406,7 @@ func TestReport(t *testing.T) {
 			}
 			b := newTab(t, "file://")
 			b.run(chromedp.Navigate("file://" + report))
-			b.has("What became of the records", "Distances", "Just inside the limits")
+			b.has("Verdicts on documents", "Distances", "Just inside the limits")
 			b.check(name)
 			if info, err := os.Stat(report); err != nil || info.Size() > 1<<20 {
 				t.Errorf("%d bytes, %v", info.Size(), err)
