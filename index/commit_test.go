@@ -457,7 +457,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		}
 		must(t, indextest.Problems(x), x.Close())
 	}
-	if len(lengths) < 3 {
-		t.Errorf("the batch failed after so many verdicts: %v", lengths)
+	if len(lengths) < 2 { // a slow machine makes few syncs, since one sync covers all windows that wait
+		t.Errorf("the batch failed after these numbers of verdicts: %v", lengths)
 	}
 }
