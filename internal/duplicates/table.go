@@ -43,7 +43,7 @@ func (t *Table) Add(id uint64, key string, texts Texts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending == nil {
-		t.pending, t.pages = make(map[uint64]Count), make(map[uint64]*Page)
+		t.pending = make(map[uint64]Count)
 	}
 	t.pending[id] = t.pending[id].Add(Count{1, texts})
 	if texts != 0 {
@@ -55,9 +55,6 @@ func (t *Table) Add(id uint64, key string, texts Texts) {
 func (t *Table) Follow(p Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.pages == nil {
-		t.pending, t.pages = make(map[uint64]Count), make(map[uint64]*Page)
-	}
 	t.follow(p)
 }
 
@@ -75,6 +72,9 @@ func (t *Table) follow(p Page) {
 	}
 	if len(p.Key) > maxKeyBytes {
 		p.Key = ""
+	}
+	if t.pages == nil {
+		t.pages = make(map[uint64]*Page)
 	}
 	t.pages[p.ID] = &p
 	t.changed = t.changed || p.crowded() && t.returned < maxCrowded
