@@ -45,7 +45,7 @@ func failureOf(text []byte, status int, otherwise string) error {
 }
 
 // errNoAnswer is the error of a JSON object that a neardup server does not send.
-var errNoAnswer = errors.New("the answer lacks what was asked for: is it a neardup server?")
+var errNoAnswer = errors.New("the answer is incomplete: is it a neardup server?")
 
 // mayPass reports whether a repeated call may succeed.
 func mayPass(err error) bool {

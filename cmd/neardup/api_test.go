@@ -46,7 +46,7 @@ var apiLines = []apiLine{
 	{"eval", eval.Report{}, []string{"eval --output-format json --compare --seeds 2 --content-field text EVAL/docs.jsonl EVAL/pairs.tsv"}},
 }
 
-// The tables of docs/reference/output.md are the fields of what is printed.
+// The tables of docs/reference/output.md list the fields of the printed objects.
 func TestAPIFields(t *testing.T) {
 	page := apiPage(t)
 	for _, a := range apiLines {

@@ -248,12 +248,12 @@ func (c *call) inputFlags() *inputFlags {
 // fieldFlags defines the flags for the fields of JSON documents.
 func (f *inputFlags) fieldFlags() *inputFlags {
 	f.keyFieldFlag()
-	f.call.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or that of a known crawler)")
+	f.call.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or the field of a known crawler)")
 	return f
 }
 
 func (f *inputFlags) keyFieldFlag() {
-	f.call.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key; a dot leads into an object (default url, id, key, or that of a known crawler)")
+	f.call.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key; a dot leads into an object (default url, id, key, or the field of a known crawler)")
 }
 
 // documentSizeFlag defines the flag for the size of the largest document.

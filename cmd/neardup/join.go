@@ -131,7 +131,7 @@ func (c *call) joinFlags() *joinFlags {
 	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints, decimal (lines that begin with a decimal number), u64le or jsonl (default by name)"
 	f.k = new(int)
 	*f.k = importK
-	flags.VarP(&flagValue{"", "int", setInt(f.k, 0, 64)}, "max-distance", "d", "largest Hamming `distance` (default that of the index, or 3)")
+	flags.VarP(&flagValue{"", "int", setInt(f.k, 0, 64)}, "max-distance", "d", "largest Hamming `distance` (default the k of the index, or 3)")
 	f.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal numbers and prints JSON arrays", "", groups.SimhashCPP)
 	flags.StringVarP(&f.output, "output", "o", "-", "`file` to write; - is standard output")
 	flags.StringVarP(&f.input, "input", "i", "", "`file` to read with --compat; - is standard input")

@@ -39,7 +39,7 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
 	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
 	c.flags.StringVar(&q.key, "key", "", "`key` of the input, or of a stored document if there is no input")
-	q.k = c.intFlag("max-distance", "", 0, 64, "largest Hamming `distance` of a match (default that of the index, or 3 with --scan)")
+	q.k = c.intFlag("max-distance", "", 0, 64, "largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
 	q.limit = c.intFlag("limit", "", 0, math.MaxInt, "print at most the nearest `N` matches of a document (default all)")
 	c.cmd.MarkFlagsOneRequired("index", "scan")
 	c.cmd.MarkFlagsMutuallyExclusive("index", "scan")

@@ -189,8 +189,8 @@ func QuoteKey(key string) string {
 	return strconv.Quote(key)
 }
 
-// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each behind a tab; they stay
-// as they are. What is not well quoted is a key as it stands.
+// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each after a tab. They do not
+// change. A field that is not quoted correctly is returned as it is.
 func UnquoteKey(field string) string {
 	if !strings.HasPrefix(field, `"`) {
 		return field
@@ -210,8 +210,8 @@ func UnquoteKey(field string) string {
 	return key + columns
 }
 
-// Escape returns a diagnostic with what is not printable in it escaped, so that no key or
-// file name acts on a terminal.
+// Escape returns a diagnostic with escaped control characters, so that a key or a file name
+// cannot control a terminal.
 func Escape(message string) string {
 	if isPrintable(message) {
 		return message

@@ -250,7 +250,7 @@ func waitFor(t *testing.T, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Error("it does not come to that")
+	t.Error("the condition is not met within 20 s")
 }
 
 // TestConnectionsAreBounded: a connection over the limit waits until another one ends.

@@ -90,7 +90,7 @@ type Latency struct {
 	Within []Bucket // ascending
 }
 
-// Bucket counts the calls that took at most so many seconds.
+// Bucket is the number N of calls that took at most Seconds.
 type Bucket struct {
 	Seconds float64
 	N       uint64
