@@ -240,6 +240,12 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	}
 	ctx, ended := x.whileOpen(ctx)
 	defer ended(&err)
+	select { // two calls that see the same excess would remove it twice
+	case x.expiring <- struct{}{}:
+		defer func() { <-x.expiring }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 	defer func() { x.expired.Add(uint64(expired)) }()
 	if before, may := x.overdue(e.MaxAge); e.MaxAge > 0 && may {
 		if expired, err = x.deleteBefore(ctx, before, expireChunk); err != nil {

@@ -176,6 +176,27 @@ func TestExpireAgain(t *testing.T) {
 	}
 }
 
+// TestConcurrentExpiresKeepTheBound: calls of Expire at the same time do not remove more documents than one call.
+func TestConcurrentExpiresKeepTheBound(t *testing.T) {
+	for range 20 {
+		x := openMem(t, Options{Durability: NoSync})
+		addAt(t, x, Strangers(300), time.Unix(1000, 0))
+		var removed atomic.Int64
+		var calls errgroup.Group
+		for range 4 {
+			calls.Go(func() error {
+				n, err := x.Expire(context.Background(), Expiry{MaxDocuments: 50})
+				removed.Add(int64(n))
+				return err
+			})
+		}
+		must(t, calls.Wait())
+		if n := x.Stats().Documents; n != 50 || removed.Load() != 250 {
+			t.Fatalf("%d documents remain of 300, and %d were removed; want 50 and 250", n, removed.Load())
+		}
+	}
+}
+
 // TestCloseEndsExpire: Close does not wait until all is removed.
 func TestCloseEndsExpire(t *testing.T) {
 	fs := vfs.NewMem()

@@ -60,6 +60,7 @@ type Index struct {
 	hasBare     atomic.Bool   // some documents may have no record
 
 	rewriting chan struct{}           // holds one element during a compaction
+	expiring  chan struct{}           // holds one element during Expire
 	expired   atomic.Uint64           // documents that Expire has removed
 	stopping  context.Context         // done when Close begins
 	stop      context.CancelCauseFunc // with ErrClosed
@@ -80,6 +81,7 @@ type Index struct {
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewriting: make(chan struct{}, 1),
+		expiring: make(chan struct{}, 1),
 	}
 	x.recent.count.Store(1) // 0 is the position of a reader without a view
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
