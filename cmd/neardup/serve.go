@@ -43,11 +43,6 @@ stored.`,
 	c.flags.StringVar(&s.key, "tls-key", "", "`file` with the key of --tls-cert")
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.flags.BoolVar(&s.accessLog, "access-log", false, "log each request as a line of JSON on standard error")
-	s.body = c.documentSizeFlag()
-	s.request = c.sizeFlag("max-request-size", 32<<20, 1<<20, "refuse requests larger than this `size`, unless they are one document")
-	s.connections = c.intFlag("max-connections", "4096", 1, 1<<20, "largest `number` of open connections; more wait")
-	s.grace = 25 * time.Second
-	c.durationFlag(&s.grace, "grace", "`duration` that current requests may take after SIGTERM")
 	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
 	c.listFlag(&s.archives, "archive", "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
 	c.check(s.check)
@@ -63,17 +58,16 @@ type serving struct {
 
 	listen, tokenFile, cert, key string
 	accessLog                    bool
-	connections                  *int
-	body, request                *int64
-	grace                        time.Duration
 	archives                     []string
 }
 
-// compactionBytes is the memory for sorting in a compaction.
-const compactionBytes = 256 << 20
+const (
+	maxConnections  = 4096
+	compactionBytes = 256 << 20        // memory for sorting in a compaction
+	grace           = 25 * time.Second // time for the current requests after a signal
+)
 
 func (s *serving) check() error {
-	s.opts.PageBytes, s.opts.Connections, s.opts.RequestBytes = int(*s.body), *s.connections, *s.request
 	switch {
 	case !isAddress(s.listen):
 		return usagef("--listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", s.listen)
@@ -124,12 +118,12 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if s.opts.TLS, err = s.tls(); err != nil {
 		return err
 	}
-	if most := server.MostConnections(); s.opts.Connections > most {
-		s.call.logf("--max-connections is reduced to %d, because this process may open few files; raise the limit (ulimit -n) for more", most)
+	s.opts.Connections = maxConnections
+	if most := server.MostConnections(); most < maxConnections {
+		s.call.logf("at most %d connections are open at a time, because this process may open few files; raise the limit (ulimit -n) for up to %d", most, maxConnections)
 		s.opts.Connections = most
 	}
 	o := s.indexes.options("", false)
-	o.MaxBody = s.opts.PageBytes
 	s.match.set(&o.Index)
 	o.Bare = s.indexes.exist() // an existing index may be of any kind; a new one is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
@@ -191,9 +185,9 @@ func (s *serving) run(ctx context.Context) (err error) {
 		log.Info("stopping", "why", err.Error())
 	case err = <-ended:
 	}
-	grace, cancel := context.WithTimeout(context.Background(), s.grace)
+	ending, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if cut := serve.Shutdown(grace); cut != nil {
+	if cut := serve.Shutdown(ending); cut != nil {
 		log.Warn("calls were cut off", "error", cut.Error())
 	}
 	serve.Close()
@@ -216,7 +210,7 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive requires an index of pages")
 	}
-	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: *s.body}, x.Signer(), func(r *corpus.Reader) (stop func()) {
+	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: neardup.DefaultMaxBody}, x.Signer(), func(r *corpus.Reader) (stop func()) {
 		return progress.New("serve", s.call.err, nil).Reading(ctx, r)
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ class Neardup:
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         self.connection = kind(url.hostname, url.port, timeout=60)
         self.headers = {"Authorization": "Bearer " + token} if token else {}
-        self.retry_for, self.max_body = retry_for, max_body  # the server's --max-document-size is 16 MiB by default
+        self.retry_for, self.max_body = retry_for, max_body  # the server skips pages above 16 MiB
         self._call("GET", "/v1/stats", None, {})
 
     def check_page(self, key, body, content_type):
