@@ -88,7 +88,7 @@ func isHidden(name string) bool {
 func (s *source) zip() {
 	file, ok := s.w.src.file.r.(io.ReaderAt)
 	size := s.w.src.file.size
-	if !ok || s.w.src.z != nil || size < 0 {
+	if !ok || s.w.compressed() || size < 0 {
 		s.skip(0, s.key, &Skip{Reason: "zip that is no file", Detail: "its directory is at its end: save it as a file, not compressed again, or unpack it", Document: true})
 		return
 	}

@@ -92,7 +92,7 @@ func TestContainers(t *testing.T) {
 		"m.odt":     zipped("mimetype", "application/vnd.oasis.opendocument.text", "content.xml", "<office:body>some words</office:body>"),
 		"n.tar":     tarred("a.html", page) + tarred("b.html", page),
 		"o.tar.gz":  flipped(gzipped(tarred("a.html", page)), len(gzipped(tarred("a.html", page)))-6), // the checksum
-		"p.tar.gz":  gzipped(tarred("./a.html", page, "./.b/c.html", page)) + strings.Repeat("\x00", 100),
+		"p.tar.gz":  gzipped(tarred("./a.html", page, "./.b/c.html", page)),
 		"q.zip":     zipped("./a.html", page, "../b.html", page, "c/./.d", page),
 		"r.zip":     zippedAs(fs.ModeSymlink, "a.html", "b.html"),
 		"s.zip":     zippedAs(fs.ModeNamedPipe, "a.html", ""),

@@ -64,20 +64,23 @@ type Record struct {
 	Skip *Skip
 }
 
-// Original is a record as it stands in its file, from which nothing is decoded but what the file
-// as a whole is compressed with.
+// Original is a record with the bytes that it has in its file, apart from the compression of the
+// file.
 type Original struct {
 	Format     Format
-	Compressed bool   // the file is
-	Header     []byte // of a record of a web archive, with the empty line behind it
-	Body       []byte // the block of such a record; of JSON lines a line, with what ends it
+	Compressed bool   // the file is compressed
+	Header     []byte // of a WARC record, with the empty line that ends it
+	Body       []byte // the block of a WARC record, or a line of JSON with its line end
+	// Member is the gzip member that consists of the WARC record, compressed as in the file. If it is
+	// set, Header and Body are not.
+	Member []byte
 }
 
 func (o *Original) bytes() int {
 	if o == nil {
 		return 0
 	}
-	return len(o.Header) + len(o.Body)
+	return len(o.Header) + len(o.Body) + len(o.Member)
 }
 
 // The reasons of the skips of malformed lines and objects.

@@ -41,8 +41,8 @@ var zstdOptions = []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecode
 // corruption is an error that ended the reading of a file before its end.
 type corruption struct {
 	reason  string
-	at      int64 // offset in the file
-	between bool  // nothing was returned of the member that is damaged
+	at      int64 // offset in the file; of gzip, where the damaged member begins
+	between bool  // the damaged member or frame returned no bytes
 	err     error
 }
 
@@ -63,6 +63,10 @@ type countedFile struct {
 	n        int64 // bytes read
 	progress *atomic.Int64
 	err      error // of reading, not io.EOF
+
+	keep    int    // largest gzip member whose compressed bytes are kept; 0 for none
+	keeping bool   // raw has all bytes since the start of the member
+	raw     []byte // bytes read
 }
 
 func (f *countedFile) Read(p []byte) (int, error) {
@@ -72,40 +76,47 @@ func (f *countedFile) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	f.n += int64(n)
 	f.progress.Add(int64(n))
+	if f.keeping = f.keeping && len(f.raw) <= f.keep; f.keeping {
+		f.raw = append(f.raw, p[:n]...)
+	}
 	if err != nil && err != io.EOF {
 		f.err = err
 	}
 	return n, err
 }
 
-// decompressor decompresses a file according to its first bytes. It reports where the members of a gzip
-// file begin; no Read returns bytes of two members.
+// decompressor decompresses a file according to its first bytes. It reports the members of a gzip
+// file. No Read returns bytes of two members.
 type decompressor struct {
 	file   *countedFile
 	in     *bufio.Reader // of file
 	format string        // "gzip", "bzip2", "xz", "zstd"; "" if the file is not compressed
-	z      io.Reader     // nil if the file is not compressed
+	z      io.Reader     // in, if the file is not compressed
 	gzip   *gzip.Reader  // z, if the format is gzip
 	inside bool          // in a gzip member
-	began  int64         // offset in the file of the last gzip member
-	start  int64         // its offset in the decompressed stream
 	out    int64         // bytes returned
 	err    error         // io.EOF or *corruption, after the bytes that were returned
 
-	members []member // of gzip; lookahead removes the members that it has passed
+	last    *member   // the member that is being read
+	members []*member // of gzip; lookahead removes the members that it has passed
 }
 
-// member is the start of a gzip member, in the decompressed stream and in the file.
-type member struct{ pos, file int64 }
+// member is a gzip member.
+type member struct {
+	file     int64  // offset in the file
+	pos, end int64  // in the decompressed stream; end is set after the member was read
+	raw      []byte // the compressed member, if it is kept
+}
 
-// newDecompressor looks at the first bytes of a file, unless plain says that it is not compressed whatever
-// they are.
+// newDecompressor looks at the first bytes of a file, unless plain says that the file is not
+// compressed.
 func newDecompressor(f *countedFile, plain bool) *decompressor {
 	size := fileBuffer
 	if f.size >= 0 { // a small file needs a small buffer
 		size = int(min(f.size+1, fileBuffer))
 	}
 	d := &decompressor{file: f, in: bufio.NewReaderSize(f, size)}
+	d.z = d.in
 	if !plain {
 		d.err = d.corrupt(d.open())
 	}
@@ -187,11 +198,17 @@ func (d *decompressor) readDictionary() ([]byte, error) {
 // Read returns decompressed bytes. Its error is io.EOF or a *corruption.
 func (d *decompressor) Read(p []byte) (n int, err error) {
 	for n == 0 && d.err == nil {
-		n, d.err = d.read(p)
-		if c := d.corruption(); c != nil && d.gzip != nil {
-			c.between = n == 0 && d.out == d.start
+		if d.gzip != nil && !d.inside {
+			d.err = d.beginMember()
+			continue
 		}
+		n, err = d.z.Read(p)
 		d.out += int64(n)
+		if d.gzip != nil && err == io.EOF {
+			d.endMember()
+			err = nil
+		}
+		d.err = d.corrupt(err)
 	}
 	if n > 0 {
 		return n, nil
@@ -199,69 +216,56 @@ func (d *decompressor) Read(p []byte) (n int, err error) {
 	return 0, d.err
 }
 
-func (d *decompressor) read(p []byte) (int, error) {
-	switch {
-	case d.z == nil:
-		n, err := d.in.Read(p)
-		return n, d.corrupt(err)
-	case d.gzip == nil:
-		n, err := d.z.Read(p)
-		return n, d.corrupt(err)
-	case !d.inside:
-		if err := d.beginMember(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := d.gzip.Read(p)
-	d.inside = err == nil
-	if err == io.EOF { // of the member
-		return n, nil
-	}
-	return n, d.corrupt(err)
-}
-
-// beginMember starts the next gzip member. It returns io.EOF if there is none. Zeros that fill up a block
-// of a tape or a disk may stand between members.
+// beginMember starts the next gzip member. It returns io.EOF if there is none.
 func (d *decompressor) beginMember() error {
-	head, err := d.in.Peek(1)
-	for len(head) > 0 && head[0] == 0 {
-		d.in.Discard(1)
-		head, err = d.in.Peek(1)
-	}
+	head, err := d.in.Peek(len(gzipMagic))
 	if len(head) == 0 {
 		return d.corrupt(err)
 	}
-	d.began, d.start = d.offset(), d.out
-	if head, _ = d.in.Peek(len(gzipMagic)); !bytes.HasPrefix(gzipMagic, head) {
+	d.last = &member{file: d.offset(), pos: d.out}
+	if d.file.keep > 0 {
+		unread, _ := d.in.Peek(d.in.Buffered())
+		d.file.raw, d.file.keeping = append(d.file.raw[:0], unread...), true
+	}
+	if !bytes.HasPrefix(gzipMagic, head) {
 		err = gzip.ErrHeader
 	} else if err = d.gzip.Reset(d.in); err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return d.corruptAt(d.began, err)
+		return d.corrupt(err)
 	}
 	d.gzip.Multistream(false)
-	if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // the last member was empty
+	d.inside = true
+	if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // the member before was empty
 		d.members = d.members[:n-1]
 	}
-	d.members = append(d.members, member{d.out, d.began})
+	d.members = append(d.members, d.last)
 	return nil
 }
 
-// corrupt turns an error other than io.EOF into a *corruption at the current offset, or for gzip at the
-// start of the damaged member.
+// endMember ends a gzip member whose checksum is correct.
+func (d *decompressor) endMember() {
+	m := d.last
+	d.inside, m.end = false, d.out
+	if !d.file.keeping {
+		return
+	}
+	raw := d.file.raw[:len(d.file.raw)-d.in.Buffered()]
+	if int64(len(raw)) <= m.end-m.pos+1<<10 { // bounds the memory of members with long headers
+		m.raw = bytes.Clone(raw)
+	}
+}
+
+// corrupt turns an error other than io.EOF into a *corruption.
 func (d *decompressor) corrupt(err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	if d.gzip != nil && d.file.err == nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return d.corruptAt(d.began, err)
+	c := &corruption{at: d.offset(), between: errors.Is(err, zstd.ErrMagicMismatch), err: err}
+	if d.last != nil {
+		c.at, c.between = d.last.file, d.out == d.last.pos
 	}
-	return d.corruptAt(d.offset(), err)
-}
-
-func (d *decompressor) corruptAt(offset int64, err error) error {
-	c := &corruption{at: offset, between: errors.Is(err, zstd.ErrMagicMismatch), err: err}
 	switch {
 	case d.file.err != nil:
 		c.reason, c.err = "read error", d.file.err

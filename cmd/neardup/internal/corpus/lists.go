@@ -251,6 +251,9 @@ func (o *Options) isRawWords(name string) bool {
 
 // open returns the lookahead of a file of the given name.
 func (o *Options) open(name string, file *countedFile) *lookahead {
+	if slices.Contains(o.Originals, WARC) {
+		file.keep = int(o.MaxDocument) + httpSlack
+	}
 	return newLookahead(newDecompressor(file, o.isRawWords(name)), o.isWords(name))
 }
 

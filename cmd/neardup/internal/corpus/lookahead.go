@@ -136,28 +136,28 @@ func (l *lookahead) advance(n int) {
 
 func (l *lookahead) passed(n int) {
 	l.pos += int64(n)
-	l.src.members = slices.DeleteFunc(l.src.members, func(m member) bool { return m.pos < l.pos })
+	l.src.members = slices.DeleteFunc(l.src.members, func(m *member) bool { return m.pos < l.pos })
 }
 
-// atMember says whether a gzip member begins here, and where in the file.
-func (l *lookahead) atMember() (file int64, ok bool) {
+// member returns the gzip member that begins here, or nil.
+func (l *lookahead) member() *member {
 	l.peek(1)
 	if m := l.src.members; len(m) > 0 && m[0].pos == l.pos {
-		return m[0].file, true
+		return m[0]
 	}
-	return 0, false
+	return nil
 }
 
-// offset is the Record.Offset of a record that begins here.
+// offset returns the Record.Offset of a record that begins here.
 func (l *lookahead) offset() int64 {
-	if file, ok := l.atMember(); ok {
-		return file
+	if m := l.member(); m != nil {
+		return m.file
 	}
 	return l.pos
 }
 
 // compressed reports whether the file is compressed.
-func (l *lookahead) compressed() bool { return l.src.z != nil }
+func (l *lookahead) compressed() bool { return l.src.format != "" }
 
 // holds reports whether n bytes may follow. The size of a compressed file or a stream is known only after reading it. Another
 // file may have grown since it was opened.

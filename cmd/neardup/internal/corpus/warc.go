@@ -34,6 +34,7 @@ type archive struct {
 	header   []byte              // scratch
 	content  []byte              // scratch: the first limit bytes of the block
 	repaired bool                // the Content-Length in header is wrong
+	member   *member             // the gzip member that begins with the record; nil if none does
 	reread   int64               // bytes that were read again after a wrong Content-Length
 	pages    map[uint64]struct{} // hashes of the URLs of responses
 }
@@ -60,6 +61,7 @@ func (s *source) archive() {
 // record reads one record, or the bytes up to the next one. It returns false if nothing more is to be read.
 func (a *archive) record() bool {
 	offset := a.w.offset()
+	a.member = a.w.member()
 	if !a.atRecord() {
 		n := a.toRecordStart(false)
 		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true, Broken: true})
@@ -186,7 +188,7 @@ func (a *archive) endsHere(h recordHeader) bool {
 		return c == nil || c.between
 	}
 	at := a.w.pos + int64(len(next)-len(rest))
-	if recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m member) bool { return m.pos == at }) {
+	if recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m *member) bool { return m.pos == at }) {
 		return true
 	}
 	if !bytes.HasPrefix(next, []byte("\r\n\r\n")) && !bytes.HasPrefix(next, []byte("\n\n")) {
@@ -254,8 +256,7 @@ func (a *archive) toRecordStart(keep bool) (size int64) {
 func (a *archive) atRecord() bool { return recordStart(a.w.peek(recordStartBytes)) }
 
 func (a *archive) atMemberRecord() bool {
-	_, ok := a.w.atMember()
-	return ok && a.atRecord()
+	return a.w.member() != nil && a.atRecord()
 }
 
 // isNonDocument reports whether records of a type hold no document.
@@ -374,11 +375,27 @@ func (a *archive) original(size int64) *Original {
 	if a.opts.Originals == nil || size > int64(len(a.content)) {
 		return nil
 	}
+	if raw := a.rawMember(); raw != nil {
+		return &Original{Format: WARC, Compressed: true, Member: raw}
+	}
 	header := bytes.Clone(a.header)
 	if a.repaired {
 		header = withContentLength(header, size)
 	}
 	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: header, Body: bytes.Clone(a.content)}
+}
+
+// rawMember returns the compressed bytes of the gzip member that consists of the record that was
+// read, or nil if there is no such member.
+func (a *archive) rawMember() []byte {
+	m := a.member
+	if m == nil || m.raw == nil || a.repaired || m.end < a.w.pos || m.end-a.w.pos > recordStartBytes {
+		return nil
+	}
+	if rest := a.w.peek(int(m.end - a.w.pos)); len(bytes.TrimLeft(rest, "\r\n")) > 0 {
+		return nil
+	}
+	return m.raw
 }
 
 // withContentLength returns the header of a record with another Content-Length.

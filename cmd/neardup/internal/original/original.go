@@ -1,58 +1,68 @@
-// Package original writes records as they stood in the files that they were read from: JSON lines
-// to JSON lines, byte for byte; records of web archives to a web archive, their headers and blocks
-// byte for byte, compressed each by itself where the first one came from a compressed file.
+// Package original writes records as they are in their files. It copies lines of JSON and the header
+// and block of WARC records byte for byte. If the first WARC record comes from a compressed file,
+// each record is a gzip member: the member of the input, if it consists of the record alone.
 package original
 
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"io"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
-// Writer writes records, all of one format. Its errors stick, and come back from Flush.
+// Writer writes records of one format. It keeps the first error, which Flush returns.
 type Writer struct {
-	out  *bufio.Writer
-	gzip *gzip.Writer // nil: not compressed
-	any  bool         // was written
+	out      *bufio.Writer
+	begun    bool // a record was written
+	compress bool
+	gzip     *gzip.Writer
+	err      error // of reading a member
 }
 
-// NewWriter makes a writer to out.
-func NewWriter(out *bufio.Writer) *Writer { return &Writer{out: out} }
+// NewWriter returns a writer to out.
+func NewWriter(out *bufio.Writer) *Writer { return &Writer{out: out, gzip: gzip.NewWriter(out)} }
 
-// Flush hands on what was written.
-func (w *Writer) Flush() error { return w.out.Flush() }
+// Flush writes all buffered records.
+func (w *Writer) Flush() error { return errors.Join(w.err, w.out.Flush()) }
 
 // Write writes a record.
 func (w *Writer) Write(o *corpus.Original) {
+	if !w.begun {
+		w.begun, w.compress = true, o.Format == corpus.WARC && o.Compressed
+	}
 	switch {
-	case o.Format == corpus.WARC:
-		w.record(o.Compressed, o.Header, o.Body)
-	case bytes.HasSuffix(o.Body, []byte{'\n'}):
+	case o.Member != nil && w.compress:
+		w.out.Write(o.Member)
+	case o.Member != nil:
+		w.inflate(o.Member)
+	case w.compress:
+		w.gzip.Reset(w.out)
+		w.gzip.Write(o.Header)
+		w.gzip.Write(o.Body)
+		w.gzip.Write(recordEnd)
+		w.gzip.Close()
+	default:
+		w.out.Write(o.Header)
 		w.out.Write(o.Body)
-	default: // the last line of its file
-		w.out.Write(o.Body)
-		w.out.WriteByte('\n')
+		if o.Format == corpus.WARC {
+			w.out.Write(recordEnd)
+		} else if !bytes.HasSuffix(o.Body, []byte{'\n'}) { // the last line of its file
+			w.out.WriteByte('\n')
+		}
 	}
 }
 
-// record writes a record of a web archive.
-func (w *Writer) record(compressed bool, header, block []byte) {
-	if !w.any && compressed {
-		w.gzip = gzip.NewWriter(w.out)
+// recordEnd ends a WARC record.
+var recordEnd = []byte("\r\n\r\n")
+
+// inflate writes the content of a gzip member.
+func (w *Writer) inflate(member []byte) {
+	z, err := gzip.NewReader(bytes.NewReader(member))
+	if err == nil {
+		_, err = io.Copy(w.out, z)
 	}
-	w.any = true
-	parts := [][]byte{header, block, []byte("\r\n\r\n")}
-	if w.gzip == nil {
-		for _, part := range parts {
-			w.out.Write(part)
-		}
-		return
-	}
-	w.gzip.Reset(w.out)
-	for _, part := range parts {
-		w.gzip.Write(part)
-	}
-	w.gzip.Close()
+	w.err = errors.Join(w.err, err)
 }

@@ -102,6 +102,56 @@ func TestBytesAsTheyWere(t *testing.T) {
 	}
 }
 
+// stored compresses records with a level and a header that the writer does not use, each as a member.
+func stored(t *testing.T, records ...string) (members []string) {
+	t.Helper()
+	for i, record := range records {
+		var b bytes.Buffer
+		z, err := gzip.NewWriterLevel(&b, gzip.StatelessCompression)
+		must(t, err)
+		z.Name = fmt.Sprint("record ", i)
+		z.Write([]byte(record))
+		must(t, z.Close())
+		members = append(members, b.String())
+	}
+	return members
+}
+
+// A gzip member that consists of one record is copied. All other records are compressed.
+func TestMembersAreCopied(t *testing.T) {
+	m := stored(t, info, small, other, large, small+small, "\r\n"+small, small+"\r\n\r\n")
+	input := strings.Join(m[:4], "")
+	if output := written(t, readAll(t, input)); output != m[0]+m[1]+m[3] {
+		t.Errorf("%d bytes, want the %d of the members of the input", len(output), len(m[0]+m[1]+m[3]))
+	} else if content, members := gunzipped(t, output); content != info+small+large || members != 3 {
+		t.Errorf("%d members of %d bytes", members, len(content))
+	}
+	for name, test := range map[string]struct {
+		input, content string
+		prefix         string // the members of the output that are copied
+	}{
+		"two records in a member":       {m[0] + m[4] + m[1], info + small + small + small, m[0]},
+		"a record in two members":       {stored(t, small[:200])[0] + stored(t, small[200:])[0], small, ""},
+		"an empty line before a record": {m[5] + m[0], small + info, ""},
+		"empty lines after a record":    {m[6] + m[0], small + "\r\n\r\n" + info, m[6] + m[0]},
+		"empty members":                 {gzipped("") + m[1] + gzipped("") + m[0], small + info, m[1] + m[0]},
+	} {
+		output := written(t, readAll(t, test.input))
+		if content, _ := gunzipped(t, output); content != test.content || !strings.HasPrefix(output, test.prefix) {
+			t.Errorf("%s: got\n%.600q\nwant\n%.600q", name, content, test.content)
+		}
+	}
+	lied := strings.Replace(small, "Content-Length: ", "Content-Length: 1", 1)
+	output := written(t, readAll(t, stored(t, lied)[0]+m[0]))
+	if content, members := gunzipped(t, output); members != 2 || strings.Contains(content, lied[:200]) {
+		t.Errorf("a wrong Content-Length: %q", content)
+	}
+	plain := readAll(t, info)
+	if output := written(t, append(plain, readAll(t, m[1])...)); output != info+small {
+		t.Errorf("after a record that is not compressed: %q", output)
+	}
+}
+
 // gunzipped is what gzip members hold, and how many they are; each begins with a record.
 func gunzipped(t *testing.T, s string) (content string, members int) {
 	t.Helper()
