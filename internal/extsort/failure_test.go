@@ -90,8 +90,11 @@ func TestSpillFileCutShort(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	must(t, os.Truncate(files[0], 500_001))
-	_, err = readAll(t.Context(), s)
+	for records, next := range s.Sorted(t.Context()) {
+		if err = next; len(records) > 0 {
+			must(t, os.Truncate(files[0], 500_001))
+		}
+	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
 // Package extsort sorts fixed-size records that may not fit in memory.
 //
 // A Sorter returns the records that were added in ascending order of their first word. Records with equal
-// first words keep the order in which they were added. A Sorter sorts as many records as fit in half of its
-// memory, writes them to a temporary file as one run, and merges all runs at the end.
+// first words keep the order in which they were added. A Sorter collects as many records as fit in half of its
+// memory, writes them to a temporary file as one run, and merges all runs at the end. Add distributes the records
+// to buckets by the first byte, so each bucket usually fits in a core's own cache when it is sorted.
 //
 // The temporary file is private to the process: it has native byte order and no checksums, is never synced, and
 // only its owner can read it. A process that is killed leaves it in Options.Dir as extsort-*.spill.
@@ -16,6 +17,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/radix"
@@ -29,7 +31,9 @@ var (
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 1 << 20
-	chunkLen      = 4096 // records that Sorted yields together
+	chunkLen      = 4096    // records that a merge yields together, and the most of a part
+	firstPartLen  = 16      // records of the first part of a bucket
+	bucketBytes   = 1 << 20 // of a bucket that fits in a core's own cache
 )
 
 // Options configures a Sorter. The zero value is usable.
@@ -49,8 +53,13 @@ type Options struct {
 type Sorter[R radix.Record] struct {
 	options Options
 	most    int // records of a run
-	records []R // not spilled yet
-	room    []R // for sorting
+	partLen int // length of most parts
+
+	buckets [256][][]R // records that are not spilled yet, by their first byte, in parts
+	held    int        // number of records in buckets
+	free    [][]R      // parts without records
+	sorted  []R        // a sorted bucket
+	room    []R        // for sorting a bucket
 
 	file file
 	path string
@@ -79,7 +88,8 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
-	return &Sorter[R]{options: opts, most: int(opts.MemoryBytes / 2 / radix.Bytes[R]())}
+	most := int(opts.MemoryBytes / 2 / radix.Bytes[R]())
+	return &Sorter[R]{options: opts, most: most, partLen: min(most/(8*256), chunkLen)}
 }
 
 // Add copies records. It returns the errors of ctx and of the temporary file. After an error of the file, Add
@@ -90,21 +100,37 @@ func (s *Sorter[R]) Add(ctx context.Context, records []R) error {
 	}
 	s.len += int64(len(records))
 	for len(records) > 0 {
-		if len(s.records) == s.most {
+		if s.held == s.most {
 			if s.failed = s.spill(); s.failed != nil {
 				return s.failed
 			}
 		}
-		if len(s.records) == cap(s.records) { // append would not double large slices
-			grown := make([]R, len(s.records), min(max(2*cap(s.records), chunkLen), s.most))
-			copy(grown, s.records)
-			s.records = grown
+		n := min(len(records), s.most-s.held)
+		for i := range records[:n] {
+			bucket := &s.buckets[records[i][0]>>56]
+			last := len(*bucket) - 1
+			if last < 0 || len((*bucket)[last]) == cap((*bucket)[last]) {
+				last++
+				*bucket = append(*bucket, s.newPart(last))
+			}
+			part := &(*bucket)[last]
+			*part = append(*part, records[i])
 		}
-		n := min(len(records), cap(s.records)-len(s.records))
-		s.records = append(s.records, records[:n]...)
+		s.held += n
 		records = records[n:]
 	}
 	return nil
+}
+
+// newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are small.
+func (s *Sorter[R]) newPart(n int) []R {
+	size := min(s.partLen, firstPartLen<<min(n, 16))
+	if last := len(s.free) - 1; last >= 0 && size == s.partLen {
+		part := s.free[last]
+		s.free = s.free[:last]
+		return part
+	}
+	return make([]R, 0, size)
 }
 
 func (s *Sorter[R]) usable(ctx context.Context) error {
@@ -117,14 +143,35 @@ func (s *Sorter[R]) usable(ctx context.Context) error {
 // Len returns the number of records added.
 func (s *Sorter[R]) Len() int64 { return s.len }
 
-// sort sorts the records that are not spilled.
-func (s *Sorter[R]) sort() {
-	if len(s.room) < len(s.records) {
-		s.room = make([]R, len(s.records))
+// sort empties a bucket and returns its records in order, until the next call.
+func (s *Sorter[R]) sort(bucket *[][]R) []R {
+	n := 0
+	for _, part := range *bucket {
+		n += len(part)
 	}
-	if sorted := radix.Sort(s.records, s.room[:len(s.records)]); len(sorted) > 0 && &sorted[0] == &s.room[0] {
-		s.records, s.room = sorted, s.records[:cap(s.records)]
+	if cap(s.sorted) < n {
+		s.sorted = make([]R, n+n/8)
 	}
+	s.sorted = s.sorted[:n]
+	if int64(n)*radix.Bytes[R]() <= bucketBytes {
+		s.room = slices.Grow(s.room[:0], n)[:n]
+		at := 0
+		for _, part := range *bucket {
+			at += copy(s.sorted[at:], part)
+		}
+		if sorted := radix.Sort(s.sorted, s.room); n > 0 && &sorted[0] != &s.sorted[0] {
+			s.sorted, s.room = s.room, s.sorted
+		}
+	} else {
+		radix.SortParts(*bucket, s.sorted)
+	}
+	for _, part := range *bucket {
+		if cap(part) == s.partLen {
+			s.free = append(s.free, part[:0])
+		}
+	}
+	*bucket = nil
+	return s.sorted
 }
 
 // spill writes the records to the file as one run.
@@ -134,13 +181,16 @@ func (s *Sorter[R]) spill() error {
 			return err
 		}
 	}
-	s.sort()
-	if _, err := s.file.Write(radix.Memory(s.records)); err != nil {
-		return fmt.Errorf("extsort: write %s: %w", s.path, err)
+	begin := s.size
+	for b := range s.buckets {
+		sorted := s.sort(&s.buckets[b])
+		if _, err := s.file.Write(radix.Memory(sorted)); err != nil {
+			return fmt.Errorf("extsort: write %s: %w", s.path, err)
+		}
+		s.size += int64(len(sorted)) * radix.Bytes[R]()
 	}
-	end := s.size + int64(len(s.records))*radix.Bytes[R]()
-	s.runs = append(s.runs, &run[R]{order: len(s.runs), at: s.size, end: end})
-	s.size, s.records = end, s.records[:0]
+	s.runs = append(s.runs, &run[R]{order: len(s.runs), at: begin, end: s.size})
+	s.held = 0
 	return nil
 }
 
@@ -194,17 +244,21 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	}
 }
 
-// chunks sorts the records and returns a function that returns the next of them, none at the end.
+// chunks returns a function that returns the next records in order, none at the end.
 func (s *Sorter[R]) chunks() (func() ([]R, error), error) {
-	s.sort()
-	s.room = nil
 	if s.file == nil {
+		next := 0
 		return func() (chunk []R, err error) {
-			n := min(len(s.records), chunkLen)
-			chunk, s.records = s.records[:n], s.records[n:]
+			for ; len(chunk) == 0 && next < len(s.buckets); next++ {
+				chunk = s.sort(&s.buckets[next])
+			}
 			return chunk, nil
 		}, nil
 	}
+	if err := s.spill(); err != nil {
+		return nil, err
+	}
+	s.free, s.sorted, s.room = nil, nil, nil
 	m, err := s.merge()
 	out := make([]R, 0, chunkLen)
 	return func() (chunk []R, err error) {
@@ -223,7 +277,7 @@ func (s *Sorter[R]) Close() error {
 }
 
 func (s *Sorter[R]) release() error {
-	s.records, s.room, s.runs = nil, nil, nil
+	s.buckets, s.free, s.sorted, s.room, s.runs = [256][][]R{}, nil, nil, nil, nil
 	if s.file == nil {
 		return nil
 	}
@@ -235,7 +289,7 @@ func (s *Sorter[R]) release() error {
 	return nil
 }
 
-// run is a sequence of sorted records, in the file or, the last one, in memory.
+// run is a sequence of sorted records in the file.
 type run[R radix.Record] struct {
 	order   int
 	at, end int64 // the rest in the file
@@ -276,9 +330,6 @@ func (s *Sorter[R]) merge() (merging[R], error) {
 			return nil, err
 		}
 		m = append(m, r)
-	}
-	if len(s.records) > 0 {
-		m = append(m, &run[R]{order: len(m), records: s.records})
 	}
 	for i := len(m)/2 - 1; i >= 0; i-- {
 		m.down(i)

@@ -20,37 +20,89 @@ func Sort[R Record](a, b []R) []R {
 		sortDigits(a, b)
 		return a
 	}
-	differing := SpreadOf(a).Differing()
-	if differing == 0 {
-		return a
+	ends, sorted := distribute([][]R{a}, b)
+	if sorted {
+		return b
 	}
-	shift := max(bits.Len64(differing)-8, 0)
-	var counts [256]int
-	for i := range a {
-		counts[byte(a[i][0]>>shift)]++
+	from := 0
+	for _, to := range ends {
+		if part := b[from:to]; len(part) > 0 {
+			if s := Sort(part, a[from:to]); &s[0] != &part[0] {
+				copy(part, s)
+			}
+		}
+		from = to
 	}
-	var ends [256]int
+	return b
+}
+
+// SortParts sorts the records of all parts by their first words into b, stably: records with
+// equal first words keep the order of the parts, and their order in a part. b must have the
+// length of all parts together. The content of the parts is undefined afterwards. SortParts
+// allocates no memory for records.
+func SortParts[R Record](parts [][]R, b []R) {
+	ends, sorted := distribute(parts, b)
+	if sorted {
+		return
+	}
+	var room []R
+	for _, p := range parts {
+		if len(p) > len(room) {
+			room = p
+		}
+	}
+	from := 0
+	for _, to := range ends {
+		if part := b[from:to]; len(part) > 0 {
+			if len(part) > len(room) {
+				SortParts(moved(part, parts), part)
+			} else if s := Sort(part, room[:len(part)]); &s[0] != &part[0] {
+				copy(part, s)
+			}
+		}
+		from = to
+	}
+}
+
+// moved copies records to parts, which have room for all of them, and returns the used parts.
+func moved[R Record](records []R, parts [][]R) (used [][]R) {
+	for _, p := range parts {
+		n := copy(p, records)
+		used, records = append(used, p[:n]), records[n:]
+		if len(records) == 0 {
+			break
+		}
+	}
+	return used
+}
+
+// distribute copies the records of all parts to b, in the order of the eight highest bits that
+// differ. It returns the end of the records of each value of these bits, and whether the records
+// are sorted already, since no other bits differ.
+func distribute[R Record](parts [][]R, b []R) (ends [256]int, sorted bool) {
+	spread := NoSpread
+	for _, a := range parts {
+		spread = spread.Join(SpreadOf(a))
+	}
+	shift := max(bits.Len64(spread.Differing())-8, 0)
+	for _, a := range parts {
+		for i := range a {
+			ends[byte(a[i][0]>>shift)]++
+		}
+	}
 	at := 0
-	for d, n := range counts {
+	for d, n := range ends {
 		ends[d] = at
 		at += n
 	}
-	for i := range a {
-		d := byte(a[i][0] >> shift)
-		b[ends[d]] = a[i]
-		ends[d]++
-	}
-	if shift == 0 {
-		return b
-	}
-	for d, n := range counts {
-		from, to := ends[d]-n, ends[d]
-		part := b[from:to]
-		if sorted := Sort(part, a[from:to]); n > 0 && &sorted[0] != &part[0] {
-			copy(part, sorted)
+	for _, a := range parts {
+		for i := range a {
+			d := byte(a[i][0] >> shift)
+			b[ends[d]] = a[i]
+			ends[d]++
 		}
 	}
-	return b
+	return ends, shift == 0
 }
 
 // sortDigits sorts a in place, stably, with b as room: by radix on about

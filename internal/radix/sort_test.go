@@ -23,6 +23,13 @@ func testSort[R radix.Record](t *testing.T) {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
 				records := testgen.Records[R](n, uint64(n), k.Next)
 				want := testgen.StableSorted(records)
+				for _, length := range []int{1, 7, 1000, beyondCache} {
+					parts := slices.Collect(slices.Chunk(slices.Clone(records), max(length, n/1000)))
+					got := make([]R, n)
+					if radix.SortParts(parts, got); !slices.Equal(got, want) {
+						t.Errorf("parts of %d records: not the order of a stable sort", length)
+					}
+				}
 				if got := radix.Sort(records, make([]R, n)); !slices.Equal(got, want) {
 					t.Error("not the order of a stable sort")
 				}
