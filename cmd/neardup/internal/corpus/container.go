@@ -22,7 +22,7 @@ const maxDirectory = 16 << 20
 
 // container is how to read a file that is an archive of files, nil for any other one.
 func (s *source) container() func(*source) {
-	if s.opts.Format == U64LE || s.opts.isRawWords(s.name) {
+	if s.w.words {
 		return nil
 	}
 	head := s.w.chunk()

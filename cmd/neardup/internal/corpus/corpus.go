@@ -122,8 +122,8 @@ func (s *Skip) Error() string {
 
 func (s *Skip) Unwrap() error { return s.Err }
 
-func tooLarge(size, limit int64) *Skip {
-	return &Skip{Reason: "too large", Detail: fmt.Sprintf("%d bytes, limit %d", size, limit), Document: true}
+func tooLarge(limit int64) *Skip {
+	return &Skip{Reason: "too large", Detail: fmt.Sprintf("more than %d bytes", limit), Document: true}
 }
 
 // DefaultMaxDocument is the default of Options.MaxDocument: 16 MiB.

@@ -108,7 +108,7 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 		return named, nil
 	}
 	lines := firstLines(string(head), sniffLines, len(head) < sniffBytes)
-	if n := fingerprintLines(lines); n > 0 && n == len(lines) {
+	if isFingerprintList(lines) {
 		return Fingerprints, nil
 	}
 	for _, f := range foreign {
@@ -221,7 +221,6 @@ var foreign = []foreignFormat{
 	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, nil},
 	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, nil},
 	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
-	{"a list with lines that are no fingerprints", "--format fingerprints reads it and skips these lines" + orOneText, "", nil, func(lines []string) bool { return fingerprintLines(lines) > max(1, len(lines)/2) }},
 	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, nil},
 }
 

@@ -227,11 +227,11 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 		case err != nil:
 			return nil, &Skip{Reason: "bad " + name + " body", Detail: err.Error(), Err: err}
 		case int64(len(body)) > limit:
-			return nil, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes, decoded", limit)}
+			return nil, tooLarge(limit)
 		}
 	}
 	if int64(len(body)) > limit {
-		return nil, tooLarge(int64(len(body)), limit)
+		return nil, tooLarge(limit)
 	}
 	return body, nil
 }

@@ -60,7 +60,7 @@ func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (p
 		}
 		switch {
 		case size > limit:
-			more = s.skip(offset, "", tooLarge(size, limit))
+			more = s.skip(offset, "", tooLarge(limit))
 		case len(bytes.TrimSpace(buf)) > 0:
 			more = s.sendObject(offset, bytes.Clone(buf))
 		}
@@ -172,7 +172,7 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	case size == 0:
 		skip("empty", "", nil)
 	case size > opts.MaxDocument:
-		rec.Skip = tooLarge(size, opts.MaxDocument)
+		rec.Skip = tooLarge(opts.MaxDocument)
 	default:
 		if rec.Kind, err = kindOfField(content.name, string(v[typeField].text()), text); err != nil {
 			skip(err.Error(), "", nil)

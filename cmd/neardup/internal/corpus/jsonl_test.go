@@ -139,7 +139,7 @@ func TestLineSizes(t *testing.T) {
 	check(t, readString(t, opts, line(1000)+line(1001)+line(70_000)+line(1)),
 		"u text "+strings.Repeat("x", 1000), "u lost too large", " lost too large", "u text x")
 	records := readString(t, opts, line(70_000)+line(1))
-	if records[0].Skip.Detail != "70022 bytes, limit 69536" || records[1].Offset != 70_022 {
+	if records[0].Skip.Detail != "more than 69536 bytes" || records[1].Offset != 70_022 {
 		t.Errorf("%v, then offset %d", records[0].Skip, records[1].Offset)
 	}
 }

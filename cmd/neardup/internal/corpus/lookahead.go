@@ -24,11 +24,12 @@ type lookahead struct {
 	unread []byte    // before text
 	buf    *bufio.Reader
 	pos    int64 // of the next byte, in the decompressed stream
+	words  bool  // the file is fingerprints of 8 bytes
 }
 
 // newLookahead makes a lookahead, which reads UTF-16 as UTF-8 unless words says that the file is binary.
 func newLookahead(src *decompressor, words bool) *lookahead {
-	l := &lookahead{src: src, text: src}
+	l := &lookahead{src: src, text: src, words: words}
 	l.buf = bufio.NewReaderSize((*unreader)(l), lookaheadBytes)
 	if !words {
 		l.decodeUTF16()
@@ -99,6 +100,9 @@ func (l *lookahead) chunk() []byte {
 	}
 	return c
 }
+
+// isEmpty reports whether no bytes are buffered, so that the next call may wait for the input.
+func (l *lookahead) isEmpty() bool { return l.buf.Buffered() == 0 }
 
 // Read reads without waiting for all of p. Its error is io.EOF, or corruption.
 func (l *lookahead) Read(p []byte) (int, error) {

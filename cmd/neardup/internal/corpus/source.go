@@ -158,7 +158,7 @@ func (s *source) wholeFile(kind Kind) {
 	})
 	switch c := s.w.corruption(); {
 	case over:
-		s.skip(0, s.key, &Skip{Reason: "too large", Detail: fmt.Sprintf("over %d bytes", limit), Document: true})
+		s.skip(0, s.key, tooLarge(limit))
 	case c != nil:
 		s.skip(0, s.key, c.skip())
 	case size == 0:
@@ -170,6 +170,17 @@ func (s *source) wholeFile(kind Kind) {
 		}
 		s.send(rec)
 	}
+}
+
+// open returns the lookahead of a file. Fingerprints of 8 bytes may begin with any bytes, so a file
+// of them is compressed only if its extension says so.
+func (o *Options) open(name string, file *countedFile) *lookahead {
+	if slices.Contains(o.Originals, WARC) {
+		file.keep = int(o.MaxDocument) + httpSlack
+	}
+	words := o.Format == U64LE || o.Format == Detect && formatByName(name) == U64LE
+	plain := words && !slices.Contains(compressions, path.Ext(strings.ToLower(name)))
+	return newLookahead(newDecompressor(file, plain), words)
 }
 
 // entryKey returns the key of an entry of an archive of files as one document: no name leads out of

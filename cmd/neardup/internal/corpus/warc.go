@@ -309,7 +309,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		return skip(&Skip{Reason: err.Error(), Document: true})
 	}
 	if size > int64(len(a.content)) {
-		return skip(tooLarge(size, a.opts.MaxDocument))
+		return skip(tooLarge(a.opts.MaxDocument))
 	}
 	original := a.original(size)
 	if len(a.content) < largeBlock {

@@ -10,7 +10,7 @@ import (
 
 // notation is how a list writes its fingerprints. One notation applies to the whole list, because
 // the same digits are different fingerprints in different notations: 16 decimal digits are also 16
-// hexadecimal ones, and programs that print without leading zeros write some with fewer digits.
+// hexadecimal digits, and programs that print without leading zeros write some with fewer digits.
 type notation uint8
 
 const (
@@ -20,12 +20,12 @@ const (
 	binaryNotation
 )
 
-// notationLines is the number of lines that decide the notation of a list, if they are in its
-// first chunk.
+// notationLines is the number of lines that decide the notation of a list, if they are in its first
+// chunk.
 const notationLines = 1000
 
-// notationOf returns the notation of a list that begins with the given lines, and whether no other lines
-// could change it:
+// notationOf returns the notation of a list that begins with the given lines, and whether no other
+// lines could change it:
 //
 //   - hexadecimal, if some digits are only hexadecimal, or have a prefix, or if all have 16 digits;
 //   - binary, if some digits are more than 20 and all are 0 or 1;
@@ -45,7 +45,7 @@ func notationOf(lines []string) (n notation, sure bool) {
 			signed = signed || digits[0] == '-'
 			all16 = all16 && len(digits) == 16
 			allBinary = allBinary && consistsOf(digits, "01")
-		case len(digits) <= 16 && consistsOf(digits, hexDigits):
+		case len(digits) <= 16 && consistsOf(digits, "0123456789abcdefABCDEF"):
 			return hexNotation, true
 		}
 	}
@@ -60,28 +60,19 @@ func notationOf(lines []string) (n notation, sure bool) {
 	return decimalNotation, signed || longest > 16
 }
 
-const hexDigits = "0123456789abcdefABCDEF"
-
-// hasHexPrefix reports whether digits begin with 0x, or with the letter and colon by which imagehash
-// programs name the kind of hash.
+// hasHexPrefix reports whether digits begin with 0x, or with the letter and colon that stand for the
+// kind of an image hash.
 func hasHexPrefix(digits string) bool {
 	return strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") || len(digits) == 18 && digits[1] == ':'
 }
 
 func consistsOf(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
 
-// parse reads digits in the notation of their list. A list of unknownNotation has one line only that
-// is a fingerprint, if any.
+// parse reads digits in the notation of their list.
 func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
 	digits = strings.TrimSpace(digits)
 	base := 16
 	switch {
-	case n == unknownNotation:
-		fp, err := parseFingerprint(digits)
-		if err != nil {
-			err = fmt.Errorf("%w; a line is a fingerprint, or a fingerprint, a tab and a key", err)
-		}
-		return fp, err
 	case hasHexPrefix(digits):
 		digits = digits[2:]
 	case n == decimalNotation, len(digits) > 16 && n == hexNotation && consistsOf(digits, "0123456789"):
@@ -91,15 +82,15 @@ func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
 	}
 	v, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %.40q; a line is a fingerprint, or a fingerprint, a tab and a key, and this list is %s",
-			fingerprint.ErrSyntax, digits, map[notation]string{hexNotation: "hexadecimal", binaryNotation: "binary"}[n])
+		return 0, fmt.Errorf("%w: %.40q; each line is a fingerprint in the notation of the first lines, "+
+			"optionally followed by a tab and a key", fingerprint.ErrSyntax, digits)
 	}
 	return fingerprint.Fingerprint(v), nil
 }
 
-// parseFingerprint reads a fingerprint that is not in a list. It accepts what fingerprint.Parse accepts,
-// negative numbers in two's complement, 64 binary digits, and hexadecimal digits after the kind of an
-// image hash.
+// parseFingerprint reads a fingerprint that is not in a list. It accepts what fingerprint.Parse
+// accepts, negative numbers in two's complement, 64 binary digits, and hexadecimal digits after the
+// kind of an image hash.
 func parseFingerprint(s string) (fingerprint.Fingerprint, error) {
 	switch {
 	case strings.HasPrefix(s, "-"):
@@ -108,13 +99,13 @@ func parseFingerprint(s string) (fingerprint.Fingerprint, error) {
 		n, err := strconv.ParseUint(s, 2, 64)
 		return fingerprint.Fingerprint(n), err
 	case len(s) == 18 && s[1] == ':':
-		return fingerprint.Parse(s[2:])
+		s = s[2:]
 	}
 	return fingerprint.Parse(s)
 }
 
-// parseDecimal reads the number at the start of a line, signed or unsigned. It ignores the rest of the
-// line after a space or a tab.
+// parseDecimal reads the signed or unsigned number at the start of a line. It ignores the rest of
+// the line after a space or a tab.
 func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 	line = strings.TrimSpace(line)
 	if end := strings.IndexAny(line, " \t"); end > 0 {
@@ -125,25 +116,26 @@ func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 		n, err = uint64(signed), nil // two's complement, as a bigint of a database
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no decimal number from -2^63 to 2^64-1", line)
+		return 0, fmt.Errorf("%.40q is not a decimal number from -2^63 to 2^64-1", line)
 	}
 	return fingerprint.Fingerprint(n), nil
 }
 
-// fingerprintLines counts the lines that are fingerprints, with or without a key, in a form that other
-// text hardly has.
-func fingerprintLines(lines []string) (n int) {
+// isFingerprintList reports whether more than half of the lines are fingerprints, with or without a
+// key, in a form that other text hardly has.
+func isFingerprintList(lines []string) bool {
+	n := 0
 	for _, line := range lines {
 		digits, _, _ := strings.Cut(line, "\t")
 		if _, err := parseFingerprint(digits); err == nil && (len(digits) >= 16 || hasHexPrefix(digits)) {
 			n++
 		}
 	}
-	return n
+	return n > len(lines)/2
 }
 
-// firstLines returns the whole lines at the start of text, at most limit, without blank ones. The last
-// line is whole if nothing follows text.
+// firstLines returns the whole lines at the start of text, at most limit, without blank lines. The
+// last line is whole if nothing follows text.
 func firstLines(text string, limit int, nothingFollows bool) (lines []string) {
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if end := strings.LastIndexByte(text, '\n'); end >= 0 && !nothingFollows {
