@@ -14,9 +14,7 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
-	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
-	"github.com/neardup/neardup/internal/verify"
 )
 
 // eventually waits until something holds, and says what does not.
@@ -249,35 +247,5 @@ func TestBackgroundExpires(t *testing.T) {
 	}
 	if err := indextest.Problems(x); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestVerifyOverCompaction compacts an index while it is verified. Verify must find no problem.
-func TestVerifyOverCompaction(t *testing.T) {
-	if testenv.Race || testing.Short() {
-		t.Skip("takes a second")
-	}
-	ctx, opts := context.Background(), index.Options{FS: vfs.NewMem()}
-	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 4)), 500_000))
-	_, err := compaction.Load(ctx, "ix", seqOf(docs[1000:], nil), compaction.LoadOptions{Index: opts})
-	must(t, err)
-	x, err := index.Open("ix", &opts)
-	must(t, err)
-	defer x.Close()
-	must(t, x.Add(ctx, docs[:1000]...))
-	compacted := false
-	for p := range x.Verify(ctx, verify.Options{Progress: func(stage string, _ uint64) {
-		if compacted || stage != "meta" {
-			return
-		}
-		compacted = true
-		if _, err := compaction.Compact(ctx, x, compaction.Options{}); err != nil {
-			t.Error(err)
-		}
-	}}) {
-		t.Error(p)
-	}
-	if s := x.Stats(); !compacted || s.Generation != 2 || s.Live > 0 {
-		t.Errorf("%+v", s)
 	}
 }

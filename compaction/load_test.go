@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -109,29 +107,6 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
 }
 
-// TestPackedPostingThatChangesOften removes packed documents of one fingerprint, and adds and removes others, one per commit.
-func TestPackedPostingThatChangesOften(t *testing.T) {
-	t.Parallel()
-	if testenv.Race {
-		t.Skip("it is one goroutine, and takes long")
-	}
-	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
-	one := index.Document{Fingerprint: 12345}
-	h := newHistory(vfs.NewMem())
-	h.must(t, step{what: "load", docs: slices.Repeat([]index.Document{one}, 3000)})
-	for range 2 {
-		h.must(t, step{what: "open", open: index.Options{Durability: index.NoSync}})
-		for range 400 {
-			s := step{what: "add", docs: []index.Document{one}}
-			if docs := h.newest().Docs; rng.IntN(3) > 0 {
-				s = step{what: "delete IDs", ids: []uint64{docs[rng.IntN(len(docs))].ID}}
-			}
-			h.quickly(t, s)
-		}
-		h.must(t, step{what: "query", method: oneByOne, docs: []index.Document{one}}, step{what: "close"}, step{what: "compact"})
-	}
-}
-
 // TestShortHistories: each once went wrong, or nearly.
 func TestShortHistories(t *testing.T) {
 	const fp = 0x0123456789abcdef
@@ -151,16 +126,14 @@ func TestShortHistories(t *testing.T) {
 	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
 		clock = append(clock, step{what: "wait", wait: wait}, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)}, index.Document{Key: fmt.Sprint(i)}))
 	}
-	histories := removals(rand.New(rand.NewPCG(testenv.Seed(t), 5)))
-	maps.Copy(histories, map[string][]step{
+	for what, steps := range map[string][]step{
 		"live changes of bare packed documents": append(
 			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
 			opened(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
 		"loads with a clock that goes back": append(clock, opened()...),
 		"first key after a compaction":      append([]step{load(index.Document{Key: "packed"})}, key...),
 		"expiry in several commits":         append([]step{load(many...)}, opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
-	})
-	for what, steps := range histories {
+	} {
 		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
 	}
 }
@@ -168,72 +141,6 @@ func TestShortHistories(t *testing.T) {
 // opened are steps of an open index.
 func opened(steps ...step) []step {
 	return slices.Concat([]step{{what: "open"}}, steps, []step{{what: "close"}})
-}
-
-// removals are histories of documents that go, by time, key or ID, over many commits: of bare ones and others that share
-// their fingerprints, by what never was, came twice, or is another's by now.
-func removals(rng *rand.Rand) map[string][]step {
-	docs, keys := make([]index.Document, 4500), []string{"", ""}
-	if testenv.Race { // one goroutine
-		docs = docs[:450]
-	}
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64N(2000) << 30)
-		switch i % 4 {
-		case 0:
-			docs[i].Key = fmt.Sprint("page ", rng.IntN(3000))
-		case 1:
-			docs[i].Scope = "scope"
-		}
-		if i%5 > 0 {
-			keys = append(keys, docs[i].Key, "no "+docs[i].Key)
-		}
-	}
-	var bySecond, byID, clockAhead []step
-	for some := range slices.Chunk(docs, len(docs)/2) {
-		bySecond = append(bySecond, opened(step{what: "add", docs: some})...)
-		bySecond = append(bySecond, step{what: "wait", wait: time.Second})
-	}
-	added := slices.Clip(bySecond)
-	for second := range time.Duration(3) {
-		expire := step{what: "expire", before: epoch.Add(second * time.Second)}
-		bySecond = append(bySecond, opened(expire, expire)...)
-	}
-	for _, share := range []float64{0, .01, .5, 1} {
-		ids := []uint64{math.MaxUint64}
-		for id := range uint64(len(docs) + 10) {
-			if rng.Float64() < share {
-				ids = append(ids, id, id)
-			}
-		}
-		rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-		byID = append(byID, opened(step{what: "delete IDs", ids: ids})...)
-	}
-	at := time.Duration(0)
-	for i, next := range []time.Duration{0, day, 5000 * day, 2 * day, day, 5000 * day, 4 * day} {
-		some := []index.Document{{Key: fmt.Sprint(i), Fingerprint: docs[i].Fingerprint}, {Fingerprint: 7}, {Fingerprint: docs[i].Fingerprint}}
-		clockAhead = append(clockAhead, step{what: "wait", wait: next - at})
-		clockAhead = append(clockAhead, opened(step{what: "add", docs: some}, step{what: "add", docs: some[1:2]})...)
-		at = next
-	}
-	for _, before := range []time.Duration{0, day, 2 * day, 4 * day, 30 * day, 5000 * day, 5000*day + time.Second} {
-		clockAhead = append(clockAhead, opened(step{what: "expire", before: epoch.Add(before)})...)
-	}
-	return map[string][]step{
-		"expiry second by second":    append(bySecond, opened(step{what: "add", docs: docs[:1]})...),
-		"deletion of keys":           append(added, opened(step{what: "delete", keys: keys})...),
-		"deletion of IDs":            append(added, byID...),
-		"the clock was ahead a time": append(clockAhead, opened(step{what: "add", docs: docs[:1]})...),
-	}
-}
-
-// TestReportOfARefusedDocument: what is refused is not counted among what was loaded.
-func TestReportOfARefusedDocument(t *testing.T) {
-	docs := []index.Document{{Fingerprint: 1}, {Fingerprint: 2}, {Tokens: -1}, {Fingerprint: 3}}
-	r, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil), compaction.LoadOptions{Index: index.Options{FS: vfs.NewMem()}})
-	if !errors.Is(err, index.ErrTooLarge) || r.Loaded != 2 {
-		t.Errorf("%d loaded: %v", r.Loaded, err)
-	}
 }
 
 // TestLoadOfDocumentsWithoutText tests that Load refuses all documents if the index is of texts and one document has none.
@@ -420,35 +327,6 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 }
 
-// TestLoadLooksAtItsContext tests that Load checks its context while it reads entries of removed documents, and keys.
-func TestLoadLooksAtItsContext(t *testing.T) {
-	if testenv.Race {
-		t.Skip("it counts calls of one goroutine")
-	}
-	asked := func(n int, key string) int64 {
-		docs := make([]index.Document, n)
-		for i := range docs {
-			if docs[i].Fingerprint = fingerprint.Fingerprint(i); key != "" {
-				docs[i] = index.Document{Key: fmt.Sprint(key, i)} // with one fingerprint
-			}
-		}
-		ctx, opts := testhook.NewCountdown(-1), index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-		h := newHistory(opts.FS)
-		h.quickly(t, step{what: "open", open: opts}, step{what: "add", docs: docs}, step{what: "compact open"})
-		if key == "" {
-			h.quickly(t, step{what: "expire", before: epoch.Add(time.Hour)})
-		}
-		h.quickly(t, step{what: "close"})
-		must(t, load(ctx, []index.Document{{}}, compaction.LoadOptions{Index: opts}))
-		return ctx.Asked()
-	}
-	for _, key := range []string{"", "page "} {
-		if few, many := asked(100, key), asked(20_000, key); many < few+4 {
-			t.Errorf("key %q: asked %d times in a small index, %d times in a large one", key, few, many)
-		}
-	}
-}
-
 // TestFailedLoadChangesNothing: what the documents are read from fails, or panics, and
 // the index is as it was, and closed.
 func TestFailedLoadChangesNothing(t *testing.T) {
@@ -539,51 +417,6 @@ func TestLoadKeepsAdded(t *testing.T) {
 		}
 		must(t, x.Close())
 	}
-}
-
-// TestReportOfTables: what a report says of the tables is near to what they have to take.
-// That it is true of the whole index, histories look at after each load and compaction.
-func TestReportOfTables(t *testing.T) {
-	const n = 5000
-	h := newHistory(vfs.NewMem())
-	h.must(t, step{what: "load", docs: bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), n))})
-	tables := uint64(0)
-	for i, table := range h.report.Tables {
-		tables += table.BytesAfter + table.FilterBytes
-		// Entropy is the least, and there are no postings in a table from 1 on.
-		if table.BytesAfter < 6*n || i > 0 && table.BytesAfter > 9*n || table.FilterBytes == 0 {
-			t.Errorf("table %d of %d fingerprints: %+v", i, n, table)
-		}
-	}
-	if tables > h.report.BytesAfter {
-		t.Errorf("tables of %d bytes: %+v", tables, h.report)
-	}
-}
-
-// TestRunGivesSpaceBack: of what was deleted, as far as it has reached tables on disk.
-func TestRunGivesSpaceBack(t *testing.T) {
-	if testenv.Race {
-		t.Skip("it is one goroutine, and takes long")
-	}
-	n := testenv.Number(3000, 20_000, 20_000, 20_000)
-	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 2)), n))
-	var gone []string
-	for i := range docs {
-		docs[i].Key = fmt.Sprint("http://a.example/", i)
-		if i%10 != 0 {
-			gone = append(gone, docs[i].Key)
-		}
-	}
-	h := newHistory(vfs.NewMem())
-	opts := index.Options{Durability: index.NoSync}
-	h.session(t, opts, step{what: "add", docs: docs})
-	h.session(t, opts, step{what: "delete", keys: gone})
-	before := diskBytes(h.fs)
-	h.must(t, step{what: "compact"})
-	if after := diskBytes(h.fs); after > before/3 {
-		t.Errorf("%d bytes of %d: nine in ten of the documents were deleted", after, before)
-	}
-	h.session(t, opts, step{what: "query", method: oneByOne, k: 3, docs: docs[:500]})
 }
 
 // load is Load, without a report.

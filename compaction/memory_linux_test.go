@@ -2,10 +2,12 @@ package compaction_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/compaction"
@@ -74,4 +76,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib, s.CachedBytes/mib, s.CacheShort)
 		}
 	}
+}
+
+// residentBytes returns the memory of the process that no file holds, or 0 if the system does not tell.
+func residentBytes() (bytes int64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, after, _ := strings.Cut(string(status), "\nRssAnon:")
+	fmt.Sscan(after, &bytes)
+	return bytes << 10
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
@@ -20,15 +19,13 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// exactness are the steps that take an index from state to state, with queries in each.
+// exactness draws documents and queries for a plan.
 type exactness struct {
 	*drawer
 	rng   *rand.Rand
-	plan  *plan.Plan
-	n     int // documents that come at a time
+	n     int // documents that are added at a time
 	keyed int
 	fps   []uint64 // of all documents so far
-	steps []step
 }
 
 // draw makes documents of all data sets, a third of them with keys, Shingles and a scope.
@@ -53,79 +50,57 @@ func (e *exactness) draw(n int) []index.Document {
 	return docs
 }
 
-// session opens the index, changes it, and asks for what is near to all documents.
-func (e *exactness) session(changes ...step) {
-	open := e.open()
-	if e.plan.Probes() > manyProbes && !testenv.Long() {
-		open.open.FilterBytes, open.open.CacheBytes = 0, 0
-	}
-	e.steps = append(append(e.steps, open), changes...)
-	queries := max(1, min(6, 4*manyProbes/e.plan.Probes())) * testenv.Number(1, 1, 1, 10)
-	ask := step{what: "query", method: oneByOne, k: e.plan.MaxDistance}
-	for _, q := range testgen.Queries(e.rng, e.fps, queries, e.plan.MaxDistance) {
-		ask.docs = append(ask.docs, index.Document{Fingerprint: fingerprint.Fingerprint(q)})
-	}
-	nearer := ask
-	nearer.k, nearer.limit = e.IntN(e.plan.MaxDistance+1), e.IntN(3)
-	e.steps = append(e.steps, ask, nearer, step{what: "close"})
-}
-
-func (e *exactness) run(plan *plan.Plan) {
-	e.steps = append(e.steps, step{what: "compact", work: compaction.Options{Plan: plan, MemoryBytes: 1, FilterBytes: pick[int64](e, 0, -1, 1000, 1<<16)}})
-}
-
-func (e *exactness) load(docs []index.Document) {
-	e.steps = append(e.steps, step{what: "load", docs: docs, open: e.open().open, work: compaction.Options{MemoryBytes: 1}})
-}
-
-// gone are half of the keys so far, and what is older than an hour of the history.
-func (e *exactness) gone(hour int) []step {
-	var keys []string
+// deletion removes half of the keys so far.
+func (e *exactness) deletion() step {
+	s := step{what: "delete"}
 	for i := range e.keyed {
 		if e.IntN(2) == 0 {
-			keys = append(keys, fmt.Sprint("page ", i))
+			s.keys = append(s.keys, fmt.Sprint("page ", i))
 		}
 	}
-	return []step{{what: "delete", keys: keys}, {what: "expire", before: epoch.Add(time.Duration(hour) * time.Hour)}}
+	return s
 }
 
-// all goes through all states.
-func (e *exactness) all(next *plan.Plan) []step {
-	hour := step{what: "wait", wait: time.Hour}
-	made := e.open()
-	made.open.Plan = e.plan
-	e.steps = []step{made, {what: "close"}, hour}
-	first := e.draw(e.n)
-	if e.IntN(2) == 0 {
-		e.load(first)
-	} else {
-		e.session(step{what: "add", docs: first})
-		e.run(nil)
+// queries asks for near copies of the documents, by each method.
+func (e *exactness) queries(p *plan.Plan, most int) (steps []step) {
+	n := max(1, min(most, 4*manyProbes/p.Probes()))
+	queries := bare(testgen.Queries(e.rng, e.fps, n, p.MaxDistance))
+	of := func(first index.Document) []index.Document {
+		first.Fingerprint = queries[0].Fingerprint
+		return append([]index.Document{first}, queries[1:max(1, len(queries)/4)]...)
 	}
-	e.session()
-	e.steps = append(e.steps, hour)
-	second := e.draw(e.n)
-	e.session(step{what: "add", docs: second})
-	e.session(e.gone(2)...)
-	var again []index.Document // of packed fingerprints of which all documents are gone
-	for i, d := range first {
-		if i%3 == 0 {
-			again = append(again, index.Document{Fingerprint: d.Fingerprint})
+	for _, method := range []string{oneByOne, "each", "scanned", ""} {
+		for _, s := range []step{
+			{docs: queries, k: p.MaxDistance}, {docs: queries, k: e.IntN(p.MaxDistance + 1), limit: 1 + e.IntN(2)}, {},
+			{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingles: fingerprint.ShingleSignature{2: 1}}), k: p.MaxDistance},
+		} {
+			s.what, s.method = "query", method
+			steps = append(steps, s)
 		}
 	}
-	e.session(step{what: "add", docs: again})
-	e.run(nil)
-	e.session()
-	e.steps = append(e.steps, hour)
-	e.load(e.draw(e.n / 2))
-	e.session(step{what: "add", docs: e.draw(e.n / 2)})
-	e.run(next)
-	e.plan = next
-	e.session(step{what: "add", docs: e.draw(e.n / 4)})
-	e.session(e.gone(9)...)
-	e.run(nil)
-	e.session()
-	return e.steps
+	return steps
+}
+
+// steps load, add and remove documents, compact the index under another plan, and add and remove more. After each of
+// these they query.
+func (e *exactness) steps(p, next *plan.Plan, queries int) []step {
+	opts := e.open().open
+	opts.MaxShingleDistance, opts.Durability = 1, index.NoSync
+	if max(p.Probes(), next.Probes()) > manyProbes && !testenv.Long() {
+		opts.FilterBytes, opts.CacheBytes = 0, 0
+	}
+	made := opts
+	made.Plan = p
+	steps := []step{
+		{what: "load", docs: e.draw(e.n * 3 / 4), open: made, work: compaction.Options{MemoryBytes: 1}},
+		{what: "open", open: opts}, {what: "add", docs: e.draw(e.n / 4)}, e.deletion(),
+	}
+	steps = append(steps, e.queries(p, queries)...)
+	steps = append(steps,
+		step{what: "close"},
+		step{what: "compact", work: compaction.Options{Plan: next, MemoryBytes: 1, FilterBytes: pick[int64](e, 0, -1, 1000, 1<<16)}},
+		step{what: "open", open: opts}, step{what: "add", docs: e.draw(e.n / 4)}, e.deletion())
+	return append(append(steps, e.queries(next, queries)...), step{what: "close"})
 }
 
 // plansToCheck are those of all designs, for k up to 10, with up to so many tables, and others.
@@ -144,9 +119,9 @@ func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 	return plans
 }
 
-// TestQueryIsExactInEveryState compares every design, at every k up to 10, with brute
-// force; by default every sixth, in CI every third.
-func TestQueryIsExactInEveryState(t *testing.T) {
+// TestQueryIsExact compares every design, at every k up to 10, with brute force: by default every sixth, in CI every
+// third.
+func TestQueryIsExact(t *testing.T) {
 	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100), uint64(testenv.Number(6, 6, 3, 1))
 	if testenv.Race {
 		size, tables, every = 300, 4, 24
@@ -160,8 +135,8 @@ func TestQueryIsExactInEveryState(t *testing.T) {
 		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i), func(t *testing.T) {
 			t.Parallel()
 			d := newDrawer(s, uint64(i))
-			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), plan: p, n: max(300, size*3/(2+len(p.Tables)))}
-			newHistory(vfs.NewMem()).must(t, e.all(plans[e.IntN(len(plans))])...)
+			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), n: max(300, size*3/(2+len(p.Tables)))}
+			newHistory(vfs.NewMem()).must(t, e.steps(p, plans[e.IntN(len(plans))], testenv.Number(20, 40, 60, 100))...)
 		})
 	}
 }
@@ -227,48 +202,4 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	}
 	checkLarge(t, fps, index.Options{FS: fsys}, queries)
 	checkLarge(t, fps, index.Options{FS: fsys, FilterBytes: -1, CacheBytes: 1 << 20}, queries)
-}
-
-// TestQueryBatchIsQueryInEveryWay compares the ways to answer many queries with brute
-// force, over packed and live documents.
-func TestQueryBatchIsQueryInEveryWay(t *testing.T) {
-	size, asked := testenv.Number(900, 1500, 3000, 3000), testenv.Number(60, 150, 400, 400)
-	if testenv.Race {
-		size, asked = 300, 20
-	}
-	for i, text := range []string{
-		"k=3 0-63/32~1 32-63,0-31/32~1",
-		"k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16",
-		"k=0 0-63/64",
-		"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
-		"k=10 0-63/16~2 16-31,0-15,32-63/16~2 32-47,0-31,48-63/16~2 48-63,0-47/16~1",
-	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			p := parsePlan(t, text)
-			n, q := size, asked
-			if p.Probes() > 200 {
-				n, q = size/3, min(asked, 40)
-			}
-			d := newDrawer(testenv.Seed(t), uint64(i))
-			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), n: n}
-			opts := index.Options{Plan: p, MaxShingleDistance: 1, Durability: index.NoSync, FilterBytes: []int64{0, 1 << 16}[i%2], CacheBytes: []int64{1, 0, 1 << 14}[i%3]}
-			steps := []step{{what: "load", docs: e.draw(n * 3 / 4), open: opts}, {what: "open", open: opts}, {what: "add", docs: e.draw(n / 4)}, e.gone(0)[0]}
-			queries := bare(testgen.Queries(e.rng, e.fps, q, p.MaxDistance))
-			of := func(first index.Document) []index.Document {
-				first.Fingerprint = queries[0].Fingerprint
-				return append([]index.Document{first}, queries[1:len(queries)/4]...)
-			}
-			for _, method := range []string{oneByOne, "each", "scanned", ""} {
-				for _, s := range []step{
-					{docs: queries, k: p.MaxDistance}, {docs: queries, k: p.MaxDistance / 2, limit: 2}, {docs: queries[:1], k: p.MaxDistance}, {},
-					{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingles: fingerprint.ShingleSignature{2: 1}}), k: p.MaxDistance},
-				} {
-					s.what, s.method = "query", method
-					steps = append(steps, s)
-				}
-			}
-			newHistory(vfs.NewMem()).must(t, append(steps, step{what: "close"})...)
-		})
-	}
 }
