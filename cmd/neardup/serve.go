@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -173,10 +172,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 	s.opts.Page = pages
 	serve = server.New(x, s.opts)
 	go samplePages(ctx, pages)
-	// The garbage collector runs when the heap has doubled: if it is small, after every few pages. The ballast
-	// is never touched, so it takes no memory, but counts as heap.
-	ballast := make([]byte, 32<<20)
-	defer runtime.KeepAlive(ballast)
 	go func() { end(serve.Serve(listener)) }()
 	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
 	select {
