@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
@@ -14,7 +17,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
-	"golang.org/x/sync/errgroup"
 )
 
 // DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which must
@@ -81,21 +83,42 @@ func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Documen
 
 // Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages that
 // cannot be compared, or that are larger than maxBody, are Skipped with a reason.
-func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check func(context.Context, []index.Document) ([]api.Verdict, error)) ([]api.Verdict, error) {
+func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check Documents) ([]api.Verdict, error) {
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
-	var analysis errgroup.Group
-	analysis.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range pages {
-		analysis.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+	Parallel(len(pages), func(i int) {
+		if ctx.Err() == nil {
 			docs[i], reasons[i] = Page(s, maxBody, pages[i])
-			return nil
-		})
-	}
-	if err := analysis.Wait(); err != nil {
+		}
+	})
+	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	return Batch(ctx, docs, reasons, check)
+}
+
+// Parallel calls do with each number below n, on all cores.
+func Parallel(n int, do func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			do(i)
+		}
+	}
+	var others sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+}
+
+// Documents is a CheckDocuments method.
+type Documents func(context.Context, []index.Document) ([]api.Verdict, error)
+
+// Batch returns the verdicts of check, and Skipped for each document that has a reason.
+func Batch(ctx context.Context, docs []index.Document, reasons []string, check Documents) ([]api.Verdict, error) {
+	if !slices.ContainsFunc(reasons, func(reason string) bool { return reason != "" }) {
+		return check(ctx, docs)
 	}
 	var compared []index.Document
 	for i := range docs {
@@ -104,7 +127,7 @@ func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, c
 		}
 	}
 	found, err := check(ctx, compared) // also without documents, since the index may be closed
-	verdicts := make([]api.Verdict, 0, len(pages))
+	verdicts := make([]api.Verdict, 0, len(docs))
 	for _, reason := range reasons {
 		switch {
 		case reason != "" && (err == nil || len(found) > 0):

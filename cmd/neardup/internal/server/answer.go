@@ -76,6 +76,15 @@ func writeFailure(w http.ResponseWriter, err error) int {
 	return status
 }
 
+// form is the form of an answer.
+type form int
+
+const (
+	asObject form = iota
+	asLines       // one object per line
+	asArray       // a JSON array
+)
+
 // answer is the answer to a call.
 type answer struct {
 	http.ResponseWriter
@@ -84,7 +93,11 @@ type answer struct {
 	status    int   // 0: nothing is written yet
 	claimed   int64 // bytes of memory
 	written   int64
-	documents int
+	documents int // of the request or the answer, for the access log
+
+	form form
+	text []byte // encoded and not written
+	n    int    // objects so far
 }
 
 // claim claims n bytes of the memory of all requests. It fails if they are not free.
@@ -102,105 +115,74 @@ func (a *answer) release(n int64) {
 	a.claimed -= n
 }
 
-// Write sends a part of the answer. length is the length of the whole answer, or -1.
-func (a *answer) write(text []byte, length int) error {
+// json answers with one object.
+func (a *answer) json(v any) error {
+	if err := a.add(v); err != nil {
+		return err
+	}
+	return a.end(nil)
+}
+
+// add adds an object to the answer. An error is an object like others, if there may be several.
+func (a *answer) add(v any) error {
+	if failed, is := v.(error); is {
+		if a.form == asObject {
+			return failed
+		}
+		v, _ = failureOf(failed)
+	}
+	before := len(a.text)
+	if a.form == asArray {
+		a.text = append(a.text, "[,"[min(a.n, 1)])
+	}
+	text, err := wire.Append(a.text, v)
+	if long := int64(len(text) - max(before, callBytes)); err == nil && long > 0 { // the answer to one query may be long
+		if err = a.claim(long); err == nil {
+			defer a.release(long)
+		}
+	}
+	if err != nil {
+		a.text = a.text[:before]
+		return err
+	}
+	a.text = text
+	if a.n++; len(a.text) < callBytes {
+		return nil
+	}
+	return a.write(-1)
+}
+
+// end writes the rest of the answer. If the call has failed after the first objects, the last one is the error.
+func (a *answer) end(failed error) error {
+	if failed != nil && a.n == 0 {
+		return failed
+	}
+	if failed != nil {
+		if err := a.add(failed); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	if a.form == asArray {
+		a.text = append(a.text, "[]\n"[min(a.n, 1):]...)
+	}
+	return errors.Join(failed, a.write(len(a.text)))
+}
+
+// write writes the text so far. length is the length of the answer if this is all of it, or -1.
+func (a *answer) write(length int) error {
 	if a.status == 0 {
+		media := "application/json"
+		if a.form == asLines {
+			media = api.JSONLines
+		}
+		a.Header().Set("Content-Type", media)
 		if length >= 0 {
 			a.Header().Set("Content-Length", strconv.Itoa(length))
 		}
 		a.status = a.success
 		a.WriteHeader(a.status)
 	}
-	n, err := a.ResponseWriter.Write(text)
-	a.written += int64(n)
+	n, err := a.ResponseWriter.Write(a.text)
+	a.written, a.text = a.written+int64(n), a.text[:0]
 	return err
-}
-
-// json answers with one object.
-func (a *answer) json(v any) error {
-	text, err := wire.Encode(v)
-	if err != nil {
-		return err
-	}
-	if long := int64(len(text)) - callBytes; long > 0 {
-		if err := a.claim(long); err != nil {
-			return err
-		}
-	}
-	a.Header().Set("Content-Type", "application/json")
-	return a.write(text, len(text))
-}
-
-// form is how the answers to the documents of a request are written.
-type form int
-
-const (
-	asLines  form = iota // one object per line
-	asArray              // a JSON array
-	asObject             // the object of the only document
-)
-
-// documentWriter writes the answers to the documents of a request.
-type documentWriter struct {
-	*answer
-	form form
-	text []byte // encoded and not sent
-	n    int    // answers so far
-}
-
-// add adds the answer to a document. A malformed document of several is an answer like others.
-func (w *documentWriter) add(v any) error {
-	if failed, is := v.(error); is {
-		if w.form == asObject {
-			return failed
-		}
-		v, _ = failureOf(failed)
-	}
-	if w.form == asArray {
-		w.text = append(w.text, "[,"[min(w.n, 1)])
-	}
-	before := len(w.text)
-	var err error
-	if w.text, err = wire.Append(w.text, v); err != nil {
-		return err
-	}
-	if long := int64(len(w.text) - max(before, callBytes)); long > 0 { // the answer to one query may be long
-		if err := w.claim(long); err != nil {
-			w.text = w.text[:before]
-			return err
-		}
-		defer w.release(long)
-	}
-	w.n++
-	w.documents++
-	if len(w.text) < callBytes {
-		return nil
-	}
-	return w.send(-1)
-}
-
-func (w *documentWriter) send(length int) error {
-	text := w.text
-	w.text = w.text[:0]
-	return w.write(text, length)
-}
-
-// end sends the rest. If the call has failed after the first answers, the last one is the error.
-func (w *documentWriter) end(failed error) error {
-	if failed != nil && (w.n == 0 || w.form == asObject) {
-		return failed
-	}
-	if failed != nil {
-		if err := w.add(failed); err != nil {
-			return errors.Join(failed, err)
-		}
-	}
-	if w.form == asArray {
-		w.text = append(w.text, "[]\n"[min(w.n, 1):]...)
-	}
-	length := len(w.text)
-	if w.status != 0 {
-		length = -1
-	}
-	return errors.Join(failed, w.send(length))
 }

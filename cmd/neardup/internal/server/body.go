@@ -8,10 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
@@ -58,34 +55,35 @@ func (a *answer) readBody(r *http.Request) ([]byte, error) {
 	}
 }
 
-// item is a document of a request on its way to its answer.
+// item is a document of a request.
 type item struct {
 	number int    // in the request, from 1
 	text   []byte // as it was sent
 
-	key       string
-	document  index.Document
-	reason    string     // why it is skipped
-	malformed *callError // answered instead
-
-	maxDistance *int // of a query
+	key         string
+	malformed   *callError // the answer, if it is malformed
+	maxDistance *int       // of a query
 	limit       int
 }
 
-func (i *item) isCompared() bool { return i.reason == "" && i.malformed == nil }
-
-// window is the number of documents that are answered together.
-const window = 256
-
-// each is the work of eachWindow that answers each document alone.
-func each(answer func(*item) (any, error)) func([]item) func(*item) (any, error) {
-	return func([]item) func(*item) (any, error) { return answer }
+// window is documents of a request that are answered together.
+type window struct {
+	items   []item
+	docs    []index.Document
+	reasons []string // per document, why it is skipped or malformed
 }
 
-// eachWindow reads the documents of a request and answers them in order. It calls work with up to 256 of
-// them, and the function that work returns for each that is not malformed. stores reports whether the
-// documents are stored.
-func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func([]item) func(*item) (any, error)) error {
+// windowLimit is the number of documents of a window.
+const windowLimit = 256
+
+func (w *window) add(number int, text []byte) {
+	w.items = append(w.items, item{number: number, text: text})
+	w.docs, w.reasons = append(w.docs, index.Document{}), append(w.reasons, "")
+}
+
+// eachWindow reads the documents of a request and calls work with up to 256 of them at a time, which answers
+// them. stores reports whether the documents are stored.
+func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) error) error {
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isPage := false
 	switch media {
@@ -105,59 +103,72 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	if err != nil {
 		return err
 	}
-	out := &documentWriter{answer: a, form: asLines, text: make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))}
-	documents := lines(body)
+	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
+	parse := wire.Parse
+	documents := only(body)
 	switch {
 	case isPage:
-		out.form, documents = asObject, func(yield func(int, []byte) bool) { yield(1, body) }
+		parse = func(text []byte, d *api.Document) error {
+			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: text}
+			return nil
+		}
 	case media == "application/json":
-		documents, out.form, err = values(body)
+		documents, err = a.values(body)
 	default:
+		a.form, documents = asLines, lines(body)
 		err = checkFirst(documents)
 	}
 	if err != nil {
 		return err
 	}
-	a.Header().Set("Content-Type", "application/json")
-	if out.form == asLines {
-		a.Header().Set("Content-Type", api.JSONLines)
+	size := 1
+	if !isPage {
+		size = min(windowLimit, 1+bytes.Count(body, []byte{'\n'}))
 	}
-	fill := func(i *item, d *api.Document) { s.fill(i, d, stores) }
-	if isPage {
-		fill = func(i *item, _ *api.Document) {
-			i.key = parameters.Get("key")
-			i.document, i.reason = s.analyze(api.Page{URL: i.key, Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: i.text})
-		}
-	}
-	items := make([]item, 0, min(window, bytes.Count(body, []byte{'\n'})+1))
-	answerItems := func() error {
-		s.analyzeItems(items, fill)
-		answer := work(items)
-		for n := range items {
-			i := &items[n]
-			var v any = i.malformed
-			var err error
-			if i.malformed == nil {
-				v, err = answer(i)
-			}
-			if err == nil {
-				err = out.add(v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		items = items[:0]
-		return nil
+	w := window{make([]item, 0, size), make([]index.Document, 0, size), make([]string, 0, size)}
+	answer := func() error {
+		check.Parallel(len(w.items), func(n int) { s.analyze(&w, n, parse, stores) })
+		err := work(&w)
+		w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
+		return err
 	}
 	for number, text := range documents {
-		if items = append(items, item{number: number, text: text}); len(items) == window {
-			if err := answerItems(); err != nil {
-				return out.end(err)
+		if w.add(number, text); len(w.items) == windowLimit {
+			if err = answer(); err != nil {
+				break
 			}
 		}
 	}
-	return out.end(answerItems())
+	if err == nil {
+		err = answer()
+	}
+	a.documents = a.n
+	return a.end(err)
+}
+
+// analyze parses and analyzes a document of a window. One that is stored must have text if the index is one of texts.
+func (s *Server) analyze(w *window, n int, parse func([]byte, *api.Document) error, stores bool) {
+	i := &w.items[n]
+	var d api.Document
+	err := parse(i.text, &d)
+	if err == nil && stores && (d.MaxDistance != nil || d.Limit != 0) {
+		err = errors.New("maxDistance and limit are fields of a query")
+	}
+	if err != nil {
+		w.reasons[n] = err.Error()
+		i.malformed = &callError{wire.BadLine, http.StatusBadRequest, err.Error(), i.number}
+		return
+	}
+	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit
+	w.docs[n], w.reasons[n] = check.Document(&d, stores && s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
+		s.analysis.Acquire(context.Background(), 1)
+		defer s.analysis.Release(1)
+		return check.Page(s.index.Signer(), s.limits.PageBytes, p)
+	})
+}
+
+func only(body []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) { yield(1, body) }
 }
 
 // lines yields the lines of a body that are not blank, with their numbers.
@@ -175,17 +186,10 @@ func lines(body []byte) iter.Seq2[int, []byte] {
 
 var byteOrderMark = []byte("\ufeff")
 
-// decoder returns a decoder that accepts duplicate names and invalid UTF-8, which wire.Parse refuses with
-// the number of the document. It does not copy the text.
-func decoder(text []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// checkFirst returns an error if the first line does not begin an object, or breaks off within it: then
-// the body is in another format.
+// checkFirst returns an error if the first line is not a JSON object: then the body is in another format.
 func checkFirst(lines iter.Seq2[int, []byte]) error {
 	for number, text := range lines {
-		if text[0] != '{' || errors.Is(decoder(text).SkipValue(), io.ErrUnexpectedEOF) {
+		if text[0] != '{' || text[len(text)-1] != '}' {
 			return badCall("line %d is not a JSON object: an array, or an object of several lines, needs Content-Type: application/json, "+
 				"and a page needs Content-Type: text/html or text/plain and its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
 		}
@@ -194,22 +198,30 @@ func checkFirst(lines iter.Seq2[int, []byte]) error {
 	return nil
 }
 
-// values yields the documents of a JSON array, or the object that is the only one.
-func values(body []byte) (documents iter.Seq2[int, []byte], as form, err error) {
+// decoder returns a decoder that accepts duplicate names and invalid UTF-8, which wire.Parse refuses with
+// the number of the document. It does not copy the text.
+func decoder(text []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// values returns the documents of a JSON array, or the object that is the only one, and sets the form of the answer.
+func (a *answer) values(body []byte) (iter.Seq2[int, []byte], error) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
 	d := decoder(body)
 	kind := d.PeekKind()
-	if err = d.SkipValue(); err == nil {
+	err := d.SkipValue()
+	if err == nil {
 		if _, err = d.ReadToken(); err == nil {
 			err = errors.New("there is more after its first value")
 		}
 	}
 	if kind != '[' && kind != '{' || err != io.EOF {
-		return nil, 0, badCall("the body is not a JSON object or array: %v; one object per line has the type %s", err, api.JSONLines)
+		return nil, badCall("the body is not a JSON object or array: %v; one object per line has the type %s", err, api.JSONLines)
 	}
 	if kind == '{' {
-		return func(yield func(int, []byte) bool) { yield(1, body) }, asObject, nil
+		return only(body), nil
 	}
+	a.form = asArray
 	return func(yield func(int, []byte) bool) {
 		d := decoder(body)
 		d.ReadToken()
@@ -219,50 +231,5 @@ func values(body []byte) (documents iter.Seq2[int, []byte], as form, err error) 
 				return
 			}
 		}
-	}, asArray, nil
-}
-
-// analyzeItems analyzes documents by fill, on all cores if they are long. Only as many goroutines as there
-// are cores analyze at a time.
-func (s *Server) analyzeItems(items []item, fill func(*item, *api.Document)) {
-	size := 0
-	for n := range items {
-		size += len(items[n].text)
-	}
-	var next atomic.Int64
-	analyze := func() {
-		s.analysis.Acquire(context.Background(), 1)
-		defer s.analysis.Release(1)
-		var d api.Document
-		for n := int(next.Add(1)); n <= len(items); n = int(next.Add(1)) {
-			fill(&items[n-1], &d)
-		}
-	}
-	if size < 64<<10 {
-		analyze()
-		return
-	}
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(items)) {
-		wg.Go(analyze)
-	}
-	wg.Wait()
-}
-
-// fill reads a document. One that is stored must have text if the index is one of texts.
-func (s *Server) fill(i *item, d *api.Document, stores bool) {
-	err := wire.Parse(i.text, d)
-	if err == nil && stores && (d.MaxDistance != nil || d.Limit != 0) {
-		err = errors.New("maxDistance and limit are fields of a query")
-	}
-	if err != nil {
-		i.malformed = &callError{wire.BadLine, http.StatusBadRequest, err.Error(), i.number}
-		return
-	}
-	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit
-	i.document, i.reason = check.Document(d, stores && s.index.Signer() != nil, s.analyze)
-}
-
-func (s *Server) analyze(p neardup.Page) (index.Document, string) {
-	return check.Page(s.index.Signer(), s.limits.PageBytes, p)
+	}, nil
 }

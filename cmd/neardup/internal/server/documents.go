@@ -3,16 +3,18 @@ package server
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/mediatype"
 	"github.com/neardup/neardup/internal/wire"
@@ -21,33 +23,54 @@ import (
 // check answers POST /v1/check. If the index fails part of the way, the documents before the failure are
 // answered.
 func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, true, func(items []item) func(*item) (any, error) {
-		docs := make([]index.Document, 0, len(items))
-		for i := range items {
-			if items[i].isCompared() {
-				docs = append(docs, items[i].document)
-			}
-		}
-		var verdicts []neardup.Verdict
-		var failed error
-		if len(docs) > 0 {
-			var wg sync.WaitGroup // net/http recovers from a panic in its own goroutine, and one in the index must end the process
-			wg.Go(func() { verdicts, failed = s.index.CheckDocuments(context.Background(), docs) })
-			wg.Wait()
-		}
-		return func(i *item) (any, error) {
-			v := neardup.Verdict{Status: neardup.Skipped, Reason: i.reason}
-			if i.reason == "" {
-				if len(verdicts) == 0 {
-					return nil, failed
+	return s.eachWindow(a, r, values, true, func(w *window) error {
+		verdicts, failed := check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
+		for n := range verdicts {
+			i, v := &w.items[n], &verdicts[n]
+			if i.malformed != nil {
+				if err := a.add(i.malformed); err != nil {
+					return err
 				}
-				v, verdicts = verdicts[0], verdicts[1:]
+				continue
 			}
 			s.metrics.verdicts[v.Status].Inc()
-			checked := wire.Checked(i.key, &i.document.Fingerprint, &v)
-			return &checked, nil
+			checked := wire.Checked(i.key, &w.docs[n].Fingerprint, v)
+			if err := a.add(&checked); err != nil {
+				return err
+			}
 		}
+		return failed
 	})
+}
+
+// checkDocuments ends the process if the index panics. net/http would recover, and locks would stay locked.
+func (s *Server) checkDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Fatalf("panic: %v\n\n%s", cause, debug.Stack())
+		}
+	}()
+	return s.index.CheckDocuments(ctx, docs)
+}
+
+// each returns the work of eachWindow that answers each document alone. answer is not called with malformed documents.
+func (a *answer) each(answer func(i *item, d *index.Document, reason string) (any, error)) func(*window) error {
+	return func(w *window) error {
+		for n := range w.items {
+			var v any = w.items[n].malformed
+			var err error
+			if w.items[n].malformed == nil {
+				v, err = answer(&w.items[n], &w.docs[n], w.reasons[n])
+			}
+			if err == nil {
+				err = a.add(v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // maxMatches is the largest number of matches in the answer to one query.
@@ -55,20 +78,20 @@ const maxMatches = 10_000
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, each(func(i *item) (any, error) {
-		found := api.Found{Reason: i.reason, Matches: []api.Stored{}}
+	return s.eachWindow(a, r, values, false, a.each(func(i *item, d *index.Document, reason string) (any, error) {
+		found := api.Found{Reason: reason, Matches: []api.Stored{}}
 		found.Key, found.KeyBytes = wire.Split(i.key)
-		if i.reason != "" {
+		if reason != "" {
 			return &found, nil
 		}
-		q, err := queryOf(i)
+		q, err := queryOf(i, d)
 		if err != nil {
 			return nil, err
 		}
 		s.queries.Acquire(context.Background(), 1) // each has memory for its matches
 		defer s.queries.Release(1)
 		matches, err := s.index.Query(r.Context(), q)
-		found.Fingerprint, found.More = &i.document.Fingerprint, len(matches) > maxMatches
+		found.Fingerprint, found.More = &d.Fingerprint, len(matches) > maxMatches
 		for n := range matches[:min(len(matches), maxMatches)] {
 			found.Matches = append(found.Matches, wire.Stored(&matches[n]))
 		}
@@ -76,8 +99,8 @@ func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
 	}))
 }
 
-func queryOf(i *item) (index.Query, error) {
-	q := index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, Limit: i.limit}
+func queryOf(i *item, d *index.Document) (index.Query, error) {
+	q := index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: i.limit}
 	if q.Limit == 0 || q.Limit > maxMatches {
 		q.Limit = maxMatches + 1
 	}
@@ -94,8 +117,8 @@ func queryOf(i *item) (index.Query, error) {
 
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, each(func(i *item) (any, error) {
-		return compare.Explain(r.Context(), s.index, i.key, &i.document, i.reason, s.rule())
+	return s.eachWindow(a, r, values, false, a.each(func(i *item, d *index.Document, reason string) (any, error) {
+		return compare.Explain(r.Context(), s.index, i.key, d, reason, s.rule())
 	}))
 }
 

@@ -465,7 +465,7 @@ func TestLineFields(t *testing.T) {
 		`{"error":{"code":"bad_line","message":"no document: want html, text, content, body or fingerprint","line":7}}`,
 		`{"key":"7","fingerprint":`,
 	}
-	for _, more := range []int{0, 2 * window} {
+	for _, more := range []int{0, 2 * windowLimit} {
 		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
 		got := strings.Split(strings.TrimSpace(said), "\n")
 		if status != 200 || len(got) != len(checks)+more {
