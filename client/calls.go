@@ -1,15 +1,14 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,7 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
@@ -54,39 +54,41 @@ func mayPass(err error) bool {
 		return errors.Is(err, api.ErrBusy) || errors.Is(err, api.ErrClosed) || said.code == wire.Timeout ||
 			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
 	}
-	var permanent *backoff.PermanentError
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
 	var network *net.OpError
-	return !errors.As(err, &permanent) && !errors.Is(err, api.ErrClosed) && !errors.Is(err, context.Canceled) &&
-		!errors.As(err, &certificate) && !errors.As(err, &record) && !errors.Is(err, http.ErrSchemeMismatch) &&
-		!(errors.As(err, &network) && network.Op == "remote error") && // an alert of TLS
-		!strings.Contains(err.Error(), "malformed HTTP response") // an error without a type
+	return errors.As(err, &network) && !strings.HasSuffix(network.Op, "error") || // which is an alert of TLS
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// retry calls try until it succeeds, fails for good, or RetryFor is over.
-func (c *Client) retry(ctx context.Context, try func(context.Context) error) error {
+// retry makes a call until it succeeds, fails for good, or RetryFor is over.
+func (c *Client) retry(ctx context.Context, call func(context.Context) error) error {
 	var last error
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = 10*time.Millisecond, time.Second
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := c.usable(ctx)
+	begun := time.Now()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := c.try(ctx, call)
 		if err == nil {
-			limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
-			defer cancel()
-			if err = try(limited); ctx.Err() == nil { // else it is the error of the context
-				last = err
+			return nil
+		}
+		if ctx.Err() == nil { // else it is the error of the context
+			last = err
+			if !mayPass(err) || time.Since(begun)+pause > c.opts.RetryFor {
+				return err
 			}
 		}
-		if err != nil && !mayPass(err) {
-			err = backoff.Permanent(err)
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), last)
 		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(max(c.opts.RetryFor, 1)))
-	if err != nil && ctx.Err() != nil {
-		return errors.Join(ctx.Err(), last)
 	}
-	return err
+}
+
+func (c *Client) try(ctx context.Context, call func(context.Context) error) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	return call(ctx)
 }
 
 // usable returns the error of a call that is not sent.
@@ -100,14 +102,15 @@ func (c *Client) usable(ctx context.Context) error {
 // maxAnswer is the largest answer, in bytes. It is a variable for tests.
 var maxAnswer int64 = 64 << 20
 
-// send sends a call and passes the body of its answer to read, or returns the error that it reports.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte, read func(io.Reader) error) error {
+// send makes a call and returns its answer, or the error that the server reports. The answer may break
+// off with an error.
+func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte) ([]byte, error) {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return backoff.Permanent(err)
+		return nil, err
 	}
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
@@ -117,25 +120,20 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	}
 	response, err := c.http.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return failureOf(text, response.StatusCode, response.Status)
+		return nil, failureOf(text, response.StatusCode, response.Status)
 	}
-	limited := http.MaxBytesReader(nil, response.Body, maxAnswer)
-	if err = read(limited); err == nil {
-		_, err = io.CopyN(io.Discard, limited, 1) // up to its end, so that the connection is used again
-	}
+	text := bytes.NewBuffer(make([]byte, 0, min(max(response.ContentLength, 0), 64<<10)+bytes.MinRead))
+	_, err = text.ReadFrom(http.MaxBytesReader(nil, response.Body, maxAnswer))
 	var long *http.MaxBytesError
-	switch {
-	case err == io.EOF:
-		return nil
-	case errors.As(err, &long):
-		return backoff.Permanent(fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit", api.ErrTooLarge, maxAnswer))
+	if errors.As(err, &long) {
+		err = fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit", api.ErrTooLarge, maxAnswer)
 	}
-	return err
+	return text.Bytes(), err
 }
 
 // object makes a call whose body, if there is one, and whose answer are one JSON object each.
@@ -150,13 +148,11 @@ func (c *Client) object(ctx context.Context, method, path string, parameters url
 		contentType = "application/json"
 	}
 	return c.retry(ctx, func(ctx context.Context) error {
-		return c.send(ctx, method, path, parameters, contentType, text, func(r io.Reader) error {
-			said, err := io.ReadAll(r)
-			if err == nil && json.Unmarshal(said, answer) != nil {
-				err = backoff.Permanent(fmt.Errorf("the answer is not JSON: %.200q", said))
-			}
-			return err
-		})
+		said, err := c.send(ctx, method, path, parameters, contentType, text)
+		if err == nil && json.Unmarshal(said, answer) != nil {
+			err = fmt.Errorf("the answer is not JSON: %.200q", said)
+		}
+		return err
 	})
 }
 
@@ -169,41 +165,40 @@ const (
 // check posts n documents in requests of at most maxDocuments, and returns their verdicts. If a request
 // fails on its way, the documents that are answered are not sent again. Verdicts that check returns
 // with an error hold.
-func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) (_ []Verdict, err error) {
-	verdicts, body, answer := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments)), new(api.Checked)
-	for err = c.usable(ctx); err == nil && len(verdicts) < n; {
+func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) ([]Verdict, error) {
+	verdicts, body := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments))
+	err := c.usable(ctx)
+	for err == nil && len(verdicts) < n {
 		err = c.retry(ctx, func(ctx context.Context) (err error) {
 			body = body[:0]
 			end := len(verdicts)
+			var d api.Document
 			for ; end < n && end-len(verdicts) < maxDocuments && len(body) < maxBytes; end++ {
-				d := document(end)
+				d = document(end)
 				if body, err = wire.Append(body, &d); err != nil {
-					return backoff.Permanent(err)
+					return err
 				}
 			}
-			return c.send(ctx, http.MethodPost, "/v1/check", nil, api.JSONLines, body, func(r io.Reader) error {
-				for lines := bufio.NewReader(r); len(verdicts) < end; {
-					text, err := lines.ReadBytes('\n')
-					if err == io.EOF {
-						err = io.ErrUnexpectedEOF
-					}
-					if err != nil {
-						return fmt.Errorf("the answer breaks off: %w", err)
-					}
-					if bytes.HasPrefix(text, []byte(`{"error":`)) {
-						return failureOf(text, http.StatusOK, "malformed error")
-					}
-					*answer = api.Checked{}
-					if err := wire.Decode(text, answer); err != nil {
-						return backoff.Permanent(fmt.Errorf("an answer is malformed: %w", err))
-					}
-					if answer.Verdict == 0 {
-						return backoff.Permanent(errNoAnswer)
-					}
-					verdicts = append(verdicts, wire.Verdict(answer))
+			text, broken := c.send(ctx, http.MethodPost, "/v1/check", nil, api.JSONLines, body)
+			var answer struct {
+				api.Checked
+				api.Failure
+			}
+			for lines := jsontext.NewDecoder(bytes.NewBuffer(text)); len(verdicts) < end; {
+				answer.Checked = api.Checked{}
+				switch err := json.UnmarshalDecode(lines, &answer); {
+				case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+					return cmp.Or(broken, fmt.Errorf("the answer breaks off: %w", io.ErrUnexpectedEOF))
+				case err != nil:
+					return fmt.Errorf("an answer is malformed: %w", err)
+				case answer.Error.Code != "":
+					return &failure{http.StatusOK, answer.Error.Code, answer.Error.Message}
+				case answer.Verdict == 0:
+					return errNoAnswer
 				}
-				return nil
-			})
+				verdicts = append(verdicts, wire.Verdict(&answer.Checked))
+			}
+			return nil
 		})
 	}
 	return verdicts, err
@@ -221,19 +216,22 @@ func (c *Client) Check(ctx context.Context, p Page) (Verdict, error) {
 	return verdicts[0], nil
 }
 
+// maxBody is the largest body of a page, in bytes: the limit of the server.
+const maxBody = 16 << 20
+
 // CheckBatch does what Check does for each page in turn, in few requests. If it fails part of the way,
 // it returns the verdicts of the pages before the failure together with the error, and they hold.
 func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
 	verdicts, err := c.check(ctx, len(pages), func(i int) api.Document {
 		p := pages[i]
-		if len(p.Body) > c.opts.MaxBody {
+		if len(p.Body) > maxBody {
 			p.Body = nil // the server skips the page for another reason
 		}
 		return wire.OfPage(&p)
 	})
 	for i := range verdicts {
-		if n := len(pages[i].Body); n > c.opts.MaxBody {
-			verdicts[i] = Verdict{Status: Skipped, Reason: fmt.Sprintf("too large: %d bytes, limit %d", n, c.opts.MaxBody)}
+		if n := len(pages[i].Body); n > maxBody {
+			verdicts[i] = Verdict{Status: Skipped, Reason: fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)}
 		}
 	}
 	return verdicts, err

@@ -65,14 +65,10 @@ type Options struct {
 
 	// Timeout is the time for one try, with the wait for a connection. 0: 2 min.
 	Timeout time.Duration
-
-	// Connections is the largest number of connections; further calls wait. 0: 64.
-	Connections int
-
-	// MaxBody is the largest body of a page, in bytes. A larger page is Skipped without sending it.
-	// 0: 16 MiB, the default of the server.
-	MaxBody int
 }
+
+// connections is the largest number of connections; further calls wait.
+const connections = 64
 
 // Client is a connection to a served index. Its methods may be called from any goroutine.
 type Client struct {
@@ -94,8 +90,6 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	}
 	c.opts.RetryFor = cmp.Or(c.opts.RetryFor, 30*time.Second)
 	c.opts.Timeout = cmp.Or(c.opts.Timeout, 2*time.Minute)
-	c.opts.Connections = cmp.Or(c.opts.Connections, 64)
-	c.opts.MaxBody = cmp.Or(c.opts.MaxBody, 16<<20)
 	var err error
 	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
@@ -104,11 +98,12 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 		return nil, fmt.Errorf("open %s: the token has characters that an HTTP header cannot have", c.base.Redacted())
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // one call per connection, so that Connections bounds both
+	protocols.SetHTTP1(true) // one call per connection, so that connections bounds both
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: c.opts.Connections, MaxIdleConnsPerHost: c.opts.Connections,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
 			IdleConnTimeout: 2 * time.Minute, TLSHandshakeTimeout: 30 * time.Second, DisableCompression: true, Protocols: protocols,
+			WriteBufferSize: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

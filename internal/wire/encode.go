@@ -50,6 +50,3 @@ func escapeControls(text []byte, from int) []byte {
 	}
 	return escaped
 }
-
-// Decode reads an answer of a server, which may have fields that this version does not know.
-func Decode(raw []byte, into any) error { return json.Unmarshal(raw, into) }

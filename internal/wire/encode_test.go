@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 )
@@ -76,7 +77,7 @@ func checkAppend(t *testing.T, v any) {
 	if c, is := v.(*api.Checked); is && c.Verdict == 0 {
 		return // no status is written so
 	}
-	if err := Decode(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
+	if err := jsonv2.Unmarshal(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
 		t.Errorf("%s is read as %+v, %v; want %+v", got, read, err, v)
 	}
 }
@@ -92,7 +93,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, v := range []any{new(api.Document), new(api.Checked), new(api.Found)} {
-			if Decode(raw, v) != nil {
+			if jsonv2.Unmarshal(raw, v) != nil {
 				continue
 			}
 			line, err := Encode(v)
@@ -100,7 +101,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%s is read and cannot be written: %v", raw, err)
 			}
 			again := reflect.New(reflect.TypeOf(v).Elem()).Interface()
-			err = Decode(line, again)
+			err = jsonv2.Unmarshal(line, again)
 			if rewritten, _ := Encode(again); err != nil || !bytes.Equal(rewritten, line) {
 				t.Errorf("%s is written as %s, and then as %s, %v", raw, line, rewritten, err)
 			}
