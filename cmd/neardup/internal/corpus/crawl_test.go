@@ -28,7 +28,6 @@ func crawlFilesOf(folder string) []string {
 func TestCrawlFolders(t *testing.T) {
 	files := map[string]string{
 		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...), "again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),
-		"c.tar.gz": gzipped(tarred(crawlFilesOf("collections/c/")...)),
 	}
 	for _, folder := range []string{"", "collections/c/", "collections/d/"} {
 		of := crawlFilesOf(folder)
@@ -38,7 +37,7 @@ func TestCrawlFolders(t *testing.T) {
 	}
 	files["in/c.wacz"] = zipped(crawlFilesOf("")...)
 	root := writeFiles(t, files)
-	for input, folders := range map[string]int{"x.wacz": 1, "again.wacz": 1, "again.zip": 1, "c.tar.gz": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
+	for input, folders := range map[string]int{"x.wacz": 1, "again.wacz": 1, "again.zip": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
 		r := newReader(t, Options{}, filepath.Join(root, input))
 		var documents []string
 		for _, rec := range readAll(t, r) {
