@@ -31,7 +31,6 @@ type builder struct {
 	first    uint64         // ID of the first document that is added
 	counters store.Counters // of the next state
 	added    *batches[added]
-	records  recordFile // of the documents that are added
 	keys     *batches[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with the same key replaces
 
@@ -52,7 +51,6 @@ func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Opti
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
 		before: counters, first: counters.NextID, counters: counters,
 		added:    newBatches[added](opts.sorting(r, 1)),
-		records:  recordFile{path: r.FS().PathJoin(r.Dir(), "records"), fs: r.FS()},
 		keys:     newBatches[addedKey](opts.sorting(r, 1)),
 		replaced: roaring64.New(),
 	}, nil
@@ -74,7 +72,7 @@ func (b *builder) add(id uint64, record store.Record) error {
 		b.counters.Bare++
 		return nil
 	}
-	if err := b.records.add(id, record); err != nil || record.Key == "" {
+	if err := b.r.AddRecord(id, record); err != nil || record.Key == "" {
 		return err
 	}
 	return b.addKey(id, record.Key)
@@ -106,7 +104,7 @@ func (b *builder) write() (err error) {
 		}
 		defer func() { err = errors.Join(err, b.view.Close()) }()
 	}
-	for _, write := range []func() error{b.writeKeys, b.writeRecords, b.writeTables, b.saveKeyFilter} {
+	for _, write := range []func() error{b.writeKeys, b.removeReplaced, b.writeTables, b.saveKeyFilter} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -117,29 +115,27 @@ func (b *builder) write() (err error) {
 // close frees what the builder holds; what finish has not made part of the index is
 // gone. A second close does nothing.
 func (b *builder) close() error {
-	return errors.Join(b.added.Close(), b.keys.Close(), b.records.close(), b.r.Close())
+	return errors.Join(b.added.Close(), b.keys.Close(), b.r.Close())
 }
 
-// writeRecords deletes the records of old documents that are replaced, and writes those
-// of the added ones that are not.
-func (b *builder) writeRecords() error {
+// removeReplaced removes the records of replaced documents.
+func (b *builder) removeReplaced() error {
 	b.report.Replaced = b.replaced.GetCardinality()
 	b.counters.Documents -= b.report.Replaced
+	added := false
 	for it := b.replaced.Iterator(); it.HasNext(); {
 		id := it.Next()
-		if id >= b.first {
+		if added = id >= b.first; added {
 			break
 		}
 		if err := b.r.DeleteRecord(id); err != nil {
 			return err
 		}
 	}
-	return b.records.each(b.ctx, func(id uint64, record store.Record) error {
-		if b.replaced.Contains(id) {
-			return nil
-		}
-		return b.r.AddRecord(id, record)
-	})
+	if !added {
+		return nil
+	}
+	return b.r.WithdrawRecords(b.ctx, b.replaced)
 }
 
 // writeTables writes all tables from the entries of table 0: the stored entries, merged with

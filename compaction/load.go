@@ -35,7 +35,7 @@ type LoadOptions struct {
 //
 // Load sorts the entries instead of inserting them, so it is many times faster than Add, unless there are few documents
 // compared with the size of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
-// disk space as Run does, and 32 bytes and the size of the record per document.
+// disk space as Run does, 32 bytes per document, and twice the size of the records if docs has a key more than once.
 //
 // Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx and the file system.
 // After ErrDone all documents are loaded. After any other error none is: the index is unchanged, or empty if Load has

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -32,13 +34,15 @@ type Rewrite struct {
 	store *Store
 	dir   string
 
-	mu    sync.Mutex
-	paths []string
+	mu      sync.Mutex
+	paths   []string // of the files to install
+	created int      // number of files
 
 	tables  []PackedTableInfo
-	plan    string // as Prepare was given it
-	nextID  uint64 // as Prepare was given it
-	records sstWriter
+	plan    string    // as Prepare was given it
+	nextID  uint64    // as Prepare was given it
+	records sstWriter // that are added
+	deleted sstWriter // records that are deleted
 	counts  sstWriter
 	keys    sstWriter
 	filters sstWriter
@@ -51,7 +55,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 		return nil, err
 	}
 	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
-	r.records, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
+	r.records, r.deleted, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
@@ -85,10 +89,63 @@ func (r *Rewrite) AddRecord(id uint64, record Record) error {
 	return r.records.set(documentKey(id), r.records.value)
 }
 
-// DeleteRecord deletes the record and the count of duplicates of a document. See AddRecord.
+// DeleteRecord deletes the record and the count of duplicates of a stored document, whose ID is less than those of
+// all added records. See AddRecord.
 func (r *Rewrite) DeleteRecord(id uint64) error {
-	return errors.Join(r.records.delete(documentKey(id)), r.counts.delete(countKey(id)))
+	return errors.Join(r.deleted.delete(documentKey(id)), r.counts.delete(countKey(id)))
 }
+
+// WithdrawRecords removes some of the added records, by writing the files of all others again. It returns the
+// error of ctx if that ends first.
+func (r *Rewrite) WithdrawRecords(ctx context.Context, withdrawn *roaring64.Bitmap) (err error) {
+	if err := r.records.close(); err != nil {
+		return err
+	}
+	old := r.records.paths
+	r.records = r.newWriter()
+	for _, path := range old {
+		if err := r.copyRecords(ctx, path, withdrawn); err != nil {
+			return err
+		}
+		r.paths = slices.DeleteFunc(r.paths, func(p string) bool { return p == path })
+		if err := r.store.fs.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyRecords adds the records of a file, without some of them.
+func (r *Rewrite) copyRecords(ctx context.Context, path string, without *roaring64.Bitmap) (err error) {
+	file, err := r.store.fs.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		return err
+	}
+	it, err := pebble.NewExternalIterWithContext(ctx, r.store.options, nil, [][]sstable.ReadableFile{{file}})
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	defer func() { err = translateError(errors.Join(err, it.Close())) }()
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		if n%recordsPerCheck == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if without.Contains(binary.BigEndian.Uint64(it.Key()[1:])) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = r.records.set(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// recordsPerCheck is the number of records that are copied between two looks at the context.
+const recordsPerCheck = 4096
 
 // AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in ascending order
 // of hash and ID.
@@ -174,7 +231,7 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 // documents have IDs below nextID. If counters is nil, then the counters stay as they are.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
-	err := errors.Join(r.records.close(), r.counts.close(), r.keys.close(), r.filters.close())
+	err := errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close())
 	if err == nil {
 		err = r.addMeta(counters)
 	}
@@ -239,7 +296,7 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 
 // Close removes the directory of the Rewrite, with all files that were not installed.
 func (r *Rewrite) Close() error {
-	return errors.Join(r.records.close(), r.counts.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+	return errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries, and moves every
@@ -299,7 +356,8 @@ type sstWriter struct {
 	r       *Rewrite
 	options sstable.WriterOptions
 	file    *sstable.Writer
-	value   []byte // for encoding
+	paths   []string // of all files
+	value   []byte   // for encoding
 }
 
 func (r *Rewrite) newWriter() sstWriter {
@@ -346,9 +404,11 @@ func (e *sstWriter) open() error {
 	}
 	s := e.r.store
 	e.r.mu.Lock()
-	path := s.fs.PathJoin(e.r.dir, fmt.Sprintf("%06d.sst", len(e.r.paths)))
+	path := s.fs.PathJoin(e.r.dir, fmt.Sprintf("%06d.sst", e.r.created))
 	e.r.paths = append(e.r.paths, path)
+	e.r.created++
 	e.r.mu.Unlock()
+	e.paths = append(e.paths, path)
 	f, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
