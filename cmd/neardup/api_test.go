@@ -15,7 +15,6 @@ import (
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
-	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
 	"github.com/neardup/neardup/compaction"
@@ -30,11 +29,11 @@ type apiLine struct {
 }
 
 var apiLines = []apiLine{
-	{"dedup", verdictLine{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW --against NEW2 DOCS"}},
+	{"dedup", verdictLine{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW DOCS"}},
 	{"query", queryLine{}, []string{"query --index IX --format fingerprints LIST", "query --scan LIST LIST"}},
-	{"pairs", groups.PairLine{}, []string{"pairs LIST", "pairs --index IX"}},
+	{"pairs", groups.Pair{}, []string{"pairs LIST", "pairs --index IX"}},
 	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters --index IX"}},
-	{"compare", compare.Result{}, []string{"compare --output-format json ONE ONE"}},
+	{"compare", compare.Result{}, nil},
 	{"delete", deleteLine{}, []string{"delete --index IX c"}},
 	{"checkpoint", checkpointLine{}, []string{"checkpoint --index IX IX.copy"}},
 	{"compact", compaction.Report{}, []string{"compact --index IX"}},
@@ -43,7 +42,6 @@ var apiLines = []apiLine{
 	{"stats", statsLine{}, []string{"stats --index IX", "stats --index IX --plot PLOT"}},
 	{"export, the first line", export.FirstLine{}, nil},
 	{"export, other lines", export.Line{}, nil},
-	{"eval", eval.Report{}, []string{"eval --output-format json --compare --seeds 2 --content-field text EVAL/docs.jsonl EVAL/pairs.tsv"}},
 }
 
 // The tables of docs/reference/output.md list the fields of the printed objects.
@@ -74,7 +72,7 @@ func TestAPILines(t *testing.T) {
 	one := writeFile(t, filepath.Join(dir, "one.txt"), strings.Repeat("some words on one page ", 30))
 	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"), `{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
 	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list, "ONE", one, "DOCS", docs,
-		"CRAWL", "../../testdata/crawl", "EVAL", "../../testdata/eval")
+		"CRAWL", "../../testdata/crawl")
 	mustRun(t, "import", "--index", dir+"/ix", list)
 	mustRun(t, "dedup", "--index", dir+"/new2", one)
 	for _, a := range apiLines {
@@ -168,11 +166,11 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 }
 
 // TestServedLineIsThatOfDedup: a line of /v1/check has the fields of a line of dedup, with the same types. Only
-// dedup has the position of a record in its inputs, the index of --against, and the ID of a stored document.
+// dedup has the position of a record in its inputs, and the ID of a stored document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {
-		ofDedup := field == "at: string, or absent" || field == "of.index: string, or absent" || field == "id: integer, or absent"
+		ofDedup := field == "at: string, or absent" || field == "id: integer, or absent"
 		if slices.Contains(served, field) == ofDedup {
 			t.Errorf("%s: served: %v", field, !ofDedup)
 		}

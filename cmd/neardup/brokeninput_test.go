@@ -49,7 +49,7 @@ func TestBrokenInput(t *testing.T) {
 		name := writeFile(t, "x.u64le", "\xff\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00abc")
 		query := writeFile(t, "q.txt", "00000000000000ff\tone\n")
 		for _, args := range [][]string{
-			{"pairs", "--equal", name}, {"clusters", name}, {"query", "--scan", name, "--format", "fingerprints", query},
+			{"clusters", name}, {"query", "--scan", name, "--format", "fingerprints", query},
 			{"import", "--index", filepath.Join(t.TempDir(), "ix"), name},
 		} {
 			wantBroken(t, args, nil, name, "byte 16: truncated fingerprint: 3 bytes at the end: want 8")

@@ -30,18 +30,17 @@ a key in an index are not known.`,
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
   curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,
 	})
-	inputs := c.inputFlags().fieldFlags().analyzerFlags()
+	inputs := (&inputFlags{call: c}).fieldFlags().analyzerFlags()
 	f := &finder{call: c, inputs: inputs}
 	indexes := c.indexFlag()
 	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
-	form := c.choiceFlag("output-format", "`format` of the output: text for people, or json", "text", "json")
-	return c.runs(func(ctx context.Context) error { return f.run(ctx, indexes, *in, *form) })
+	return c.runs(func(ctx context.Context) error { return f.run(ctx, indexes, *in) })
 }
 
 // maxDifferences limits the printed places with different words.
 const maxDifferences = 20
 
-func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) (err error) {
+func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err error) {
 	c := f.call
 	if len(c.args) != 2 {
 		return usagef("%d arguments, want two documents", len(c.args))
@@ -65,11 +64,7 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in, form string) 
 		return err
 	}
 	rule := match.Default(k)
-	result := compare.Documents(sides[0], sides[1], rule, maxDifferences)
-	if form == "json" {
-		return c.printJSON(result)
-	}
-	return describeComparison(result, rule, c.out)
+	return describeComparison(compare.Documents(sides[0], sides[1], rule, maxDifferences), rule, c.out)
 }
 
 // describeComparison writes a comparison for people.

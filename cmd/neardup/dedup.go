@@ -39,17 +39,16 @@ after its verdict is durable.`,
   neardup dedup --index crawl.index --emit new --output kept.warc.gz pages.warc.gz
   neardup dedup --report report.html folder/`,
 	})
-	inputs := c.inputFlags().fieldFlags().keyFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags().fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c),
+		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
-	limit := c.documentSizeFlag()
-	c.listFlag(&d.against, "against", "`folder` of an index to compare with first, which is not changed; may be repeated")
-	c.cmd.MarkFlagDirname("against")
+	c.sizeFlag(&inputs.MaxDocument, "max-document-size", "16MiB", 1<<20, "skip documents larger than this `size`")
+	c.flags.BoolVar(&inputs.noKeys, "no-keys", false, "store documents without their keys: no document replaces an earlier one")
+	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	return c.runs(func(ctx context.Context) error {
-		inputs.MaxDocument = *limit
 		docs, err := inputs.openInputs()
 		if err != nil {
 			return err
@@ -65,24 +64,18 @@ type dedup struct {
 	call     *call
 	indexes  *indexFlags
 	match    *matchFlags
-	against  []string // folders of reference indexes
 	emission *emission
 	keep     bool             // duplicates are stored too
 	summary  *summary.Summary // of the documentReader
 	report   *report
 
-	temporary  bool // without --index
-	references []reference
-	index      *neardup.Index
-	rule       match.Rule // of index
-	lines      lines
+	temporary bool // without --index
+	index     *neardup.Index
+	rule      match.Rule // of index
+	lines     lines
 }
 
 func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
-	defer func() { err = errors.Join(err, d.closeReferences()) }()
-	if err := d.openReferences(d.against, docs.analyzer); err != nil {
-		return err
-	}
 	o := d.indexes.optionsFor(docs.analyzer)
 	o.Index.KeepDuplicates = d.keep
 	d.match.set(&o.Index)
@@ -94,11 +87,6 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without --index, the index is temporary: it is removed after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
-	if len(d.references) > 0 && !d.indexes.exist() { // before an index is created that the references exclude
-		if err := d.checkReferences(*d.indexes.k); err != nil {
-			return err
-		}
-	}
 	open := d.indexes.open
 	if d.temporary {
 		open = func(o *neardup.Options) (*neardup.Index, error) { return neardup.Open(d.indexes.dir, o) }
@@ -107,9 +95,6 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.indexes.close(d.index)) }()
-	if err := d.checkReferences(d.index.Plan().MaxDistance); err != nil {
-		return err
-	}
 	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
 	d.rule = d.match.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
@@ -146,36 +131,13 @@ func (d *dedup) next() string {
 // are durable.
 func (d *dedup) check(ctx context.Context, batch []*input) error {
 	inputs := compared(batch)
-	if err := d.findInReferences(ctx, inputs); err != nil {
-		return err
+	docs := make([]index.Document, len(inputs))
+	for n, i := range inputs {
+		docs[n] = i.document
 	}
-	var left []*input // documents without a match in a reference; all documents if duplicates are stored
-	for _, i := range inputs {
-		if i.of == nil || d.keep {
-			left = append(left, i)
-		} else {
-			i.decide(neardup.Duplicate, i.of)
-		}
-	}
-	found, err := d.index.CheckAndAddBatch(ctx, documents(left))
+	found, err := d.index.CheckAndAddBatch(ctx, docs)
 	for n := range found {
-		i, v := left[n], check.Verdict(d.rule, &found[n])
-		i.document.ID = found[n].Document.ID
-		switch {
-		case v.Status == neardup.Changed && !v.Near:
-			i.lost = unrelated
-		case v.Status == neardup.Changed || v.Removed:
-			i.lost = replaced
-		}
-		switch {
-		case i.of != nil:
-			i.decide(neardup.Duplicate, i.of)
-		case v.Status == neardup.New:
-			i.decide(v.Status, nil)
-		default:
-			i.decide(v.Status, i.reference(&v.Of, ""))
-		}
-		i.line.(*verdictLine).Removed = v.Removed
+		inputs[n].decide(found[n].Document.ID, check.Verdict(d.rule, &found[n]))
 	}
 	rest := d.lines.writeReady(batch) // not empty only if err is not nil
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
@@ -192,18 +154,21 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 	return err
 }
 
-// reference returns the line about a match. dir is the folder of a reference index; "" is the index of the run.
-func (i *input) reference(of *index.Match, dir string) *referenceLine {
-	return &referenceLine{
-		Key: of.Key, KeyBytes: keyBytes(of.Key), Distance: of.Distance, ID: of.ID, Index: dir,
+// decide sets the verdict on a document, and the ID of the document if it was stored.
+func (i *input) decide(id uint64, v neardup.Verdict) {
+	i.document.ID, i.verdict = id, v.Status.String()
+	switch {
+	case v.Status == neardup.Changed && !v.Near:
+		i.lost = unrelated
+	case v.Status == neardup.Changed || v.Removed:
+		i.lost = replaced
 	}
-}
-
-func (i *input) decide(status neardup.Status, of *referenceLine) {
-	i.verdict, i.of = status.String(), of
+	if v.Status != neardup.New {
+		i.of = &referenceLine{Key: v.Of.Key, KeyBytes: corpus.KeyBytes(v.Of.Key), Distance: v.Of.Distance, ID: v.Of.ID}
+	}
 	i.line = &verdictLine{
-		Key: i.key, KeyBytes: keyBytes(i.key), ID: i.document.ID,
-		Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: of, At: i.at(),
+		Key: i.key, KeyBytes: corpus.KeyBytes(i.key), ID: id,
+		Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: i.of, Removed: v.Removed, At: i.at(),
 	}
 }
 
@@ -282,30 +247,6 @@ func (e *emission) write(batch []*input) error {
 	return e.records.Flush()
 }
 
-// reference is an index that documents are compared with, and that stores none of them.
-type reference struct {
-	dir string
-	*neardup.Index
-}
-
-// openReferences opens the indexes of --against. Unless flags select an analyzer, theirs is used.
-func (d *dedup) openReferences(dirs []string, a *analyzer) error {
-	for _, dir := range dirs {
-		if d.indexes.dir != "" && sameFile(dir, d.indexes.dir) {
-			return usagef("--against %s is the index that documents are added to", dir)
-		}
-		x, err := d.indexes.openToCompare(dir, a.asked, a.bare, d.match)
-		if err != nil {
-			return fmt.Errorf("--against: %w", err)
-		}
-		d.references = append(d.references, reference{dir, x})
-		if !a.bare {
-			a.asked = x.Stats().Analyzer
-		}
-	}
-	return nil
-}
-
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -313,38 +254,4 @@ func sameFile(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
-}
-
-// checkReferences returns an error unless all references can search within k.
-func (d *dedup) checkReferences(k int) error {
-	for _, r := range d.references {
-		if has := r.Plan().MaxDistance; has < k {
-			return fmt.Errorf("--against %s: %w: it searches within k = %d, and the run needs k = %d", r.dir, index.ErrMismatch, has, k)
-		}
-	}
-	return nil
-}
-
-func (d *dedup) closeReferences() (err error) {
-	for _, r := range d.references {
-		err = errors.Join(err, r.Close())
-	}
-	return err
-}
-
-// findInReferences sets the nearest match of each input in the references. At equal distances, the
-// reference that was given first wins.
-func (d *dedup) findInReferences(ctx context.Context, inputs []*input) error {
-	k := distanceOption(d.index.Plan().MaxDistance)
-	for _, r := range d.references {
-		err := query(ctx, r.Index.Index, inputs, k, 1, func(i *input, matches []index.Match) {
-			if len(matches) > 0 && (i.of == nil || matches[0].Distance < i.of.Distance) {
-				i.of = i.reference(&matches[0], r.dir)
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("--against %s: %w", r.dir, err)
-		}
-	}
-	return nil
 }

@@ -32,15 +32,13 @@ func TestExitCodes(t *testing.T) {
 		"verify --index " + damaged: exitDamaged,
 		"fingerprint " + broken:     exitDamaged,
 		"dedup " + broken:           exitDamaged,
-		"import --index " + verified + " " + broken:                exitDamaged,
-		"dedup --must-exist --index " + verified + ".2 " + nowhere: exitFailed,
-		"fingerprint " + nowhere:                                   exitFailed,
-		"":                                                         exitUsage,
-		"nosuch":                                                   exitUsage,
-		"stats":                                                    exitUsage,
-		"stats --nosuch":                                           exitUsage,
-		"query --limit -1 " + nowhere:                              exitUsage,
-		"export --output-format other":                             exitUsage,
+		"import --index " + verified + " " + broken: exitDamaged,
+		"fingerprint " + nowhere:                    exitFailed,
+		"":                                          exitUsage,
+		"nosuch":                                    exitUsage,
+		"stats":                                     exitUsage,
+		"stats --nosuch":                            exitUsage,
+		"query --max-distance -1 --index a " + nowhere: exitUsage,
 	} {
 		got, _, said := runHere("", strings.Fields(args)...)
 		if got != want {

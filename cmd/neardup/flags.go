@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,41 +34,38 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagValue is a pflag.Value.
-type flagValue struct {
-	text, kind string
-	set        func(string) error
-}
-
-func (v *flagValue) String() string { return v.text }
-func (v *flagValue) Type() string   { return v.kind }
-
-func (v *flagValue) Set(text string) error {
-	err := v.set(text)
-	if err == nil {
-		v.text = text
-	}
-	return err
-}
-
-// valueFlag defines a flag with a value that set parses. text is the default.
-func (c *call) valueFlag(name, kind, text, usage string, set func(string) error) {
-	c.flags.Var(&flagValue{text, kind, set}, name, usage)
+// valueFlag defines a flag whose value parse reads. text is the default; "" is none.
+func (c *call) valueFlag(name, text, usage string, parse func(string) error) {
+	value := c.flags.String(name, text, usage)
+	c.check(func() error {
+		if *value == "" {
+			return nil
+		}
+		if err := parse(*value); err != nil {
+			return usagef("--%s is %q: %w", name, *value, err)
+		}
+		return nil
+	})
 }
 
 // choiceFlag defines a flag whose value is one of several; the first one is the default.
 func (c *call) choiceFlag(name, usage string, values ...string) *string {
 	value := values[0]
 	named := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
-	c.valueFlag(name, "string", value, usage, func(text string) error {
+	c.valueFlag(name, value, usage, func(text string) error {
 		if !slices.Contains(named, text) {
 			return fmt.Errorf("want %s", orList(named))
 		}
 		value = text
 		return nil
 	})
-	c.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(named, cobra.ShellCompDirectiveNoFileComp))
+	c.completeFlag(name, named)
 	return &value
+}
+
+// completeFlag lets shells complete the values of a flag.
+func (c *call) completeFlag(name string, values []string) {
+	c.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func orList[S ~string](names []S) string {
@@ -84,50 +80,29 @@ func orList[S ~string](names []S) string {
 	return list
 }
 
-// intFlag defines a flag with a number from low to high. text is the default; "" stands for 0, which
-// the help does not show.
-func (c *call) intFlag(name, text string, low, high int, usage string) *int {
-	value, _ := strconv.Atoi(text)
-	c.valueFlag(name, "int", text, usage, setInt(&value, low, high))
-	return &value
-}
-
-// setInt returns a function that parses a number from low to high.
-func setInt(value *int, low, high int) func(string) error {
-	return func(text string) error {
-		n, err := strconv.Atoi(text)
-		switch {
-		case (err != nil || n < low) && high == math.MaxInt:
-			return fmt.Errorf("want a number of at least %d", low)
-		case err != nil || n < low || n > high:
-			return fmt.Errorf("want a number from %d to %d", low, high)
+// distanceFlag defines --max-distance with the default k and values up to most.
+func (c *call) distanceFlag(k, most int, usage string) *int {
+	value := c.flags.Int("max-distance", k, usage)
+	c.check(func() error {
+		if *value < 0 || *value > most {
+			return usagef("--max-distance is %d, want 0 to %d", *value, most)
 		}
-		*value = n
 		return nil
-	}
+	})
+	return value
 }
 
-// countFlag defines a flag with a number of documents, such as 1000000, 1e6 or 1M.
+// countFlag defines a flag with a number of documents, such as 1000000 or 1e6.
 func (c *call) countFlag(name, text, usage string) *int64 {
 	value := new(int64)
-	set := func(text string) error {
+	c.valueFlag(name, text, usage, func(text string) error {
 		n, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			var unit string
-			if n, unit, err = humanize.ParseSI(text); unit != "" {
-				err = errors.New("a number has no unit")
-			}
-		}
 		if err != nil || !(n >= 1) || n > maxDocuments {
-			return errors.New("want a number from 1 to 1e15, such as 50000, 1e6 or 20M")
+			return errors.New("want a number from 1 to 1e15, such as 50000 or 2e6")
 		}
 		*value = int64(n)
 		return nil
-	}
-	if text != "" {
-		set(text)
-	}
-	c.valueFlag(name, "count", text, usage, set)
+	})
 	return value
 }
 
@@ -137,89 +112,39 @@ func (c *call) folderFlag(value *string, name, usage string) {
 	c.cmd.MarkFlagDirname(name)
 }
 
-// listFlag defines a flag that may be given several times.
-func (c *call) listFlag(list *[]string, name, usage string) {
-	c.valueFlag(name, "string", "", usage, func(value string) error {
-		if value == "" {
-			return errors.New("the name is empty")
-		}
-		*list = append(*list, value)
-		return nil
-	})
-}
-
-// distanceFlag defines --max-distance of an index.
-func (c *call) distanceFlag(k int, usage string) *int {
-	return c.intFlag("max-distance", strconv.Itoa(k), 0, plan.MaxDistance, usage)
-}
-
-// maxSize is the largest value of a flag for an amount of memory or data: 1 TiB.
-const maxSize = 1 << 40
-
-// sizeFlag defines a flag for an amount of memory or data of at least least bytes. Its value needs
-// a unit, because some programs read a bare number as bytes and others read it as megabytes. Only 0
-// has no unit.
-func (c *call) sizeFlag(name string, value, least uint64, usage string) *int64 {
-	bytes := int64(value)
-	c.valueFlag(name, "size", sizeText(value), usage, func(text string) error {
+// sizeFlag defines a flag for an amount of memory or data of at least least bytes, up to 1 TiB. Its
+// value needs a unit, because some programs read a bare number as bytes and others read it as
+// megabytes. Only 0 has no unit.
+func (c *call) sizeFlag(bytes *int64, name, text string, least uint64, usage string) {
+	const most = 1 << 40
+	c.valueFlag(name, text, usage, func(text string) error {
 		n, err := humanize.ParseBytes(text)
 		switch bare := strings.Trim(text, "0123456789.") == ""; {
 		case err != nil || bare && n != 0:
 			return errors.New("want a size with a unit, such as 64MiB")
-		case n < least || n > maxSize:
-			return fmt.Errorf("want a size from %s to 1TiB", sizeText(least))
+		case n < least || n > most:
+			return fmt.Errorf("want a size from %s to 1 TiB", humanize.IBytes(least))
 		}
-		bytes = int64(n)
+		*bytes = int64(n)
 		return nil
 	})
-	return &bytes
 }
 
-// sizeText returns a size without a space.
-func sizeText(n uint64) string {
-	if n == 0 {
-		return "0"
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(humanize.IBytes(n), " ", ""), ".0", "")
-}
-
-// durationFlag defines a flag for a duration, which may be given in days.
-func (c *call) durationFlag(d *time.Duration, name, usage string) {
-	text := ""
-	if *d != 0 {
-		text = d.String()
-	}
-	c.valueFlag(name, "duration", text, usage, func(text string) (err error) {
-		*d, err = parseDuration(text)
-		return err
-	})
-}
-
-// days is a number of days that a duration begins with.
-var days = regexp.MustCompile(`^([0-9]+)d`)
-
-// parseDuration parses a duration as time.ParseDuration does. It may begin with a number of days:
-// 30d, 1d12h.
+// parseDuration parses a duration as time.ParseDuration does, or a number of days such as 30d.
 func parseDuration(text string) (time.Duration, error) {
-	total, rest := time.Duration(0), text
-	if found := days.FindStringSubmatch(text); found != nil {
-		n, err := strconv.ParseInt(found[1], 10, 64)
-		if err != nil || n > int64(math.MaxInt64/(24*time.Hour)) {
-			return 0, fmt.Errorf("%s is too long", text)
+	const most = math.MaxInt64 / (24 * time.Hour)
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		if n, err = strconv.ParseUint(days, 10, 64); err == nil && n > uint64(most) {
+			return 0, fmt.Errorf("want at most %d days", most)
 		}
-		total, rest = time.Duration(n)*24*time.Hour, text[len(found[0]):]
+		d = time.Duration(n) * 24 * time.Hour
 	}
-	if rest != "" {
-		d, err := time.ParseDuration(rest)
-		if err != nil || d < 0 || total+d < 0 {
-			return 0, errors.New("want a duration such as 30d or 12h")
-		}
-		total += d
-	}
-	if text == "" {
+	if err != nil || d < 0 {
 		return 0, errors.New("want a duration such as 30d or 12h")
 	}
-	return total, nil
+	return d, nil
 }
 
 // inputFlags are the flags that select the inputs and the fingerprints of their documents.
@@ -227,7 +152,6 @@ type inputFlags struct {
 	corpus.Options
 	call *call
 
-	keyPrefix    string
 	noKeys       bool
 	scope        string  // none, host or field
 	text, method *string // nil: the default
@@ -237,11 +161,11 @@ type inputFlags struct {
 func (c *call) inputFlags() *inputFlags {
 	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
 	names := []string{"warc", "wet", "jsonl", "json", "html", "text", "fingerprints", "decimal", "u64le"}
-	c.valueFlag("format", "string", "", "`format` of all inputs: "+orList(names)+" (default by content and name)", func(name string) (err error) {
+	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+" (default by content and name)", func(name string) (err error) {
 		f.Format, err = corpus.ParseFormat(name)
 		return err
 	})
-	c.cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	c.completeFlag("format", names)
 	return f
 }
 
@@ -256,24 +180,9 @@ func (f *inputFlags) keyFieldFlag() {
 	f.call.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key; a dot leads into an object (default url, id, key, or the field of a known crawler)")
 }
 
-// documentSizeFlag defines the flag for the size of the largest document.
-func (c *call) documentSizeFlag() *int64 {
-	return c.sizeFlag("max-document-size", corpus.DefaultMaxDocument, 1<<20, "skip documents larger than this `size`")
-}
-
-// keyFlags defines the flags that change the keys of documents.
-func (f *inputFlags) keyFlags() *inputFlags {
-	c := f.call
-	c.flags.StringVar(&f.keyPrefix, "key-prefix", "", "put this `text` before each key, so that equal keys of several data sets differ")
-	c.flags.BoolVar(&f.noKeys, "no-keys", false, "store documents without their keys: no document replaces an earlier one")
-	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-prefix")
-	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
-	return f
-}
-
 // scopeFlag defines the flag for the scopes of documents.
 func (f *inputFlags) scopeFlag() *inputFlags {
-	f.call.valueFlag("scope", "string", "none", "compare only documents of one `scope`: none (all are compared), host (of the key) or field:NAME (a field of JSON documents)", func(text string) error {
+	f.call.valueFlag("scope", "none", "compare only documents of one `scope`: none (all are compared), host (of the key) or field:NAME (a field of JSON documents)", func(text string) error {
 		var name string
 		if f.scope, name, _ = strings.Cut(text, ":"); (f.scope == "field") != (name != "") || !slices.Contains([]string{"none", "host", "field"}, f.scope) {
 			return errors.New("want none, host or field:NAME")
@@ -310,9 +219,8 @@ type analyzer struct {
 	bare  bool   // the inputs are fingerprints
 	scope string // none, host or field
 
-	keyPrefix string
-	noKeys    bool
-	asKey     string // the key of all documents, if it is given
+	noKeys bool
+	asKey  string // the key of all documents, if it is given
 }
 
 // analyzer returns the analyzer that the flags select; another seed than 0 makes other hashes.
@@ -328,7 +236,7 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	a := &analyzer{Signer: signer, keyPrefix: f.keyPrefix, noKeys: f.noKeys, scope: f.scope, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
+	a := &analyzer{Signer: signer, noKeys: f.noKeys, scope: f.scope, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
 	if !a.bare && (f.call.given("text") || f.call.given("method")) {
 		a.asked = signer.Name()
 	}
@@ -363,10 +271,10 @@ func (a *analyzer) key(r *corpus.Record) string {
 	if a.asKey != "" {
 		return a.asKey
 	}
-	if a.noKeys || r.Key == "" {
+	if a.noKeys {
 		return ""
 	}
-	return a.keyPrefix + r.Key
+	return r.Key
 }
 
 // scopeOf returns the scope of a record as --scope says.
@@ -382,14 +290,12 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 
 // indexFlags are the flags that select an index and, if it is created, its parameters.
 type indexFlags struct {
-	call      *call
-	dir       string
-	cache     int64
-	k         *int   // --max-distance
-	expected  *int64 // nil: not known
-	mustExist bool
-	expiry    index.Expiry
-	expired   atomic.Int64 // documents that the background deleted
+	call    *call
+	dir     string
+	cache   int64
+	k       *int // --max-distance
+	expiry  index.Expiry
+	expired atomic.Int64 // documents that the background deleted
 }
 
 // indexFlag defines --index.
@@ -420,22 +326,22 @@ const (
 
 // cacheFlag defines --cache.
 func (f *indexFlags) cacheFlag() *indexFlags {
-	value := f.call.sizeFlag("cache", 0, 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")
-	f.call.check(func() error { f.cache = *value; return nil })
+	f.call.sizeFlag(&f.cache, "cache", "", 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")
 	return f
 }
 
-// createFlags defines the flags of a subcommand that may create the index.
-func (f *indexFlags) createFlags(k int) *indexFlags {
-	f.k = f.call.distanceFlag(k, "largest Hamming `distance` of near-duplicates; fixed when the index is created")
-	f.call.flags.BoolVar(&f.mustExist, "must-exist", false, "fail if the index does not exist, instead of creating it")
+// distanceFlag defines --max-distance of a subcommand that may create the index.
+func (f *indexFlags) distanceFlag(k int) *indexFlags {
+	f.k = f.call.distanceFlag(k, plan.MaxDistance, "largest Hamming `distance` of near-duplicates; fixed when the index is created")
 	return f
 }
 
-// retentionFlags defines the flags for the expected and the largest size of the index.
+// retentionFlags defines the flags that limit the age and the number of documents.
 func (f *indexFlags) retentionFlags() *indexFlags {
-	f.expected = f.call.countFlag("expected-documents", "1e6", "expected `number` of documents; it chooses the tables of an index that is created")
-	f.call.durationFlag(&f.expiry.MaxAge, "retain-age", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)")
+	f.call.valueFlag("retain-age", "", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)", func(text string) (err error) {
+		f.expiry.MaxAge, err = parseDuration(text)
+		return err
+	})
 	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
 	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
 	return f
@@ -481,10 +387,7 @@ func (f *indexFlags) optionsFor(a *analyzer) *neardup.Options {
 
 // options returns the options to open or create the index.
 func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
-	o := &neardup.Options{Bare: bare, Index: index.Options{MustExist: f.mustExist, Analyzer: analyzer, CacheBytes: f.cache}}
-	if f.expected != nil {
-		o.Index.ExpectedDocuments = *f.expected
-	}
+	o := &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache}}
 	if f.call.given("max-distance") {
 		o.Index.MaxDistance = distanceOption(*f.k)
 	}
@@ -507,15 +410,6 @@ func (f *indexFlags) open(o *neardup.Options) (*neardup.Index, error) {
 func (f *indexFlags) absent() bool {
 	files, err := os.ReadDir(f.dir)
 	return len(files) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
-}
-
-// planNamed returns the plan of a design that --plan names.
-func planNamed(design string, k int) (*plan.Plan, error) {
-	p, err := plan.Named(design, k)
-	if err != nil {
-		return nil, usagef("--plan: %v", err)
-	}
-	return p, nil
 }
 
 // distanceOption returns k for the options of an index, in which 0 is the default.

@@ -31,7 +31,7 @@ type input struct {
 	reason  string         // why it is skipped
 	verdict string         // of dedup, or "skipped"
 	lost    loss           // what the document replaced in the index
-	of      *referenceLine // the match in the index or in a reference, if any
+	of      *referenceLine // the match in the index, if any
 	line    any            // the output line; nil if there is none, or none yet
 	release func()         // releases the memory of the original record; nil if there is none
 }
@@ -56,7 +56,6 @@ type referenceLine struct {
 	KeyBytes []byte `json:"keyBytes,omitempty"`
 	Distance int    `json:"distance"`
 	ID       uint64 `json:"id,omitempty"`
-	Index    string `json:"index,omitempty"` // folder of the reference that has it
 }
 
 // skipped is the verdict on a document that cannot be compared.
@@ -103,21 +102,12 @@ func (i *input) analyze(a *analyzer) error {
 
 func (i *input) skip(reason string) {
 	i.verdict = skipped
-	i.line = &verdictLine{Key: i.key, KeyBytes: keyBytes(i.key), Verdict: skipped, Reason: reason, At: position(&i.record)}
+	i.line = &verdictLine{Key: i.key, KeyBytes: corpus.KeyBytes(i.key), Verdict: skipped, Reason: reason, At: position(&i.record)}
 }
 
 // compared returns the inputs of a batch that are compared.
 func compared(batch []*input) []*input {
 	return slices.DeleteFunc(slices.Clone(batch), func(i *input) bool { return !i.compared })
-}
-
-// documents returns the documents of inputs.
-func documents(inputs []*input) []index.Document {
-	docs := make([]index.Document, len(inputs))
-	for n, i := range inputs {
-		docs[n] = i.document
-	}
-	return docs
 }
 
 // maxBatch is the largest number of records of a call of the index.

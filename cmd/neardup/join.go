@@ -2,16 +2,16 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"runtime"
-	"sync/atomic"
+	"fmt"
+	"slices"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/join"
 	"github.com/spf13/cobra"
 )
 
@@ -20,50 +20,35 @@ func pairsCommand(a *app) *cobra.Command {
 		Use:   "pairs (--index DIR | LIST...) [flags]",
 		Short: "Print every pair of near-duplicates of an index or of lists of fingerprints",
 		Long: `Print every pair of near-duplicates once. Equal fingerprints are one member of a pair, with a count;
---equal prints all pairs of documents instead.
+clusters lists all documents with equal fingerprints.
 
 With --compat simhash-cpp, pairs takes the flags of simhash-find-all (-b -d -i -o) and prints what
 simhash-find-all prints.`,
 		Example: `  neardup pairs --index crawl.index
   neardup pairs --max-distance 3 fingerprints.txt`,
 	})
-	f := c.joinFlags()
-	c.flags.BoolVar(&f.equal, "equal", false, "print pairs of documents with equal fingerprints too")
+	j := c.joinFlags()
+	j.compatible = j.numberPairs
 	return c.runs(func(ctx context.Context) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		equal := make([]uint64, runtime.GOMAXPROCS(0)) // by worker: pairs of documents with equal fingerprints that are not printed
-		writers, err := f.join(ctx, len(equal), "pairs", func(s groups.Source, writers []*groups.Writer, done *atomic.Int64) error {
-			return s.Pairs(ctx, len(writers), func(worker int, a, b *groups.Member, distance int) error {
-				w := writers[worker]
-				done.Add(1)
-				switch {
-				case f.equal:
-					return groups.EachPair(a, b, distance, w.Pair)
-				case a.ID == b.ID && distance == 0 && a.Documents > 1:
-					equal[worker] += uint64(a.Documents) * uint64(a.Documents-1) / 2
-					return nil
+		pairs, hidden := 0, 0
+		return j.run(ctx, "pairs", func(s groups.Source, out *bufio.Writer, found func()) error {
+			for p, err := range s.Pairs(ctx) {
+				if err != nil {
+					return err
 				}
-				return w.Pair(a, b, distance)
-			})
+				if p.First.ID == p.Second.ID {
+					hidden += p.First.Documents * (p.First.Documents - 1) / 2
+					continue
+				}
+				if err := writeJSON(out, p); err != nil {
+					return err
+				}
+				pairs++
+				found()
+			}
+			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not printed (clusters prints these documents)", pairs, hidden)
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-		pairs, hidden := 0, uint64(0)
-		for i, w := range writers {
-			pairs, hidden = pairs+w.Written, hidden+equal[i]
-		}
-		switch {
-		case f.equal:
-			c.logf("%d pairs of documents", pairs)
-		case hidden > 0:
-			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not printed (--equal prints them)", pairs, hidden)
-		default:
-			c.logf("%d pairs of distinct fingerprints", pairs)
-		}
-		return nil
 	})
 }
 
@@ -76,147 +61,180 @@ the two ends of the chain may have little in common. With --star, each member is
 --max-distance of the document that is kept, so that the member can be deleted safely; a chain may
 then give several clusters. The document that is kept is the first one that was added or listed.
 
---output-format removals prints the IDs to delete so that one document of each cluster remains.
-
 With --compat simhash-cpp, clusters takes the flags of simhash-find-clusters (-b -d -i -o) and prints
 what simhash-find-clusters prints.`,
 		Example: `  neardup clusters --index crawl.index
-  neardup clusters --index crawl.index --star --output-format removals | neardup delete --index crawl.index --ids -`,
+  neardup clusters --index crawl.index --removals | neardup delete --index crawl.index --ids -`,
 	})
-	f := c.joinFlags()
-	f.form = c.choiceFlag("output-format", "`format` of the output: json, a line per cluster, or removals", groups.JSON, groups.Removals)
-	c.flags.BoolVar(&f.star, "star", false, "each member is within --max-distance of the document that is kept")
+	j := c.joinFlags()
+	j.compatible = j.numberClusters
+	c.flags.BoolVar(&j.stars, "star", false, "each member is within --max-distance of the document that is kept")
+	removals := c.flags.Bool("removals", false, "print the IDs to delete so that one document of each cluster remains; implies --star")
+	c.check(func() error { j.stars = j.stars || *removals; return nil })
 	return c.runs(func(ctx context.Context) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		documents := 0
-		writers, err := f.join(ctx, 1, "clusters", func(s groups.Source, writers []*groups.Writer, done *atomic.Int64) error {
-			return s.Clusters(ctx, func(found *groups.Cluster) error {
-				done.Add(1)
-				documents += found.Documents
-				return writers[0].Cluster(found)
-			})
+		clusters, documents := 0, 0
+		return j.run(ctx, "clusters", func(s groups.Source, out *bufio.Writer, found func()) error {
+			for cluster, err := range s.Clusters(ctx) {
+				switch {
+				case err != nil:
+				case *removals:
+					err = writeRemovals(out, cluster)
+				default:
+					err = cluster.Write(out)
+				}
+				if err != nil {
+					return err
+				}
+				clusters, documents = clusters+1, documents+cluster.Documents
+				found()
+			}
+			c.logf("%d clusters of %d documents", clusters, documents)
+			return nil
 		})
+	})
+}
+
+// writeRemovals writes the IDs of all documents of a cluster but the one that is kept.
+func writeRemovals(out *bufio.Writer, cluster *groups.Cluster) error {
+	kept := true
+	for m, err := range cluster.Members {
+		if err == nil && !kept {
+			_, err = fmt.Fprintln(out, m.ID)
+		}
 		if err != nil {
 			return err
 		}
-		c.logf("%d clusters of %d documents", writers[0].Written, documents)
-		return nil
-	})
+		kept = false
+	}
+	return nil
 }
 
-// joinFlags are the flags of pairs and clusters.
-type joinFlags struct {
+// joining are the flags of pairs and clusters.
+type joining struct {
 	call    *call
-	inputs  *inputFlags
 	indexes *indexFlags
-	lists   []string // the inputs, without an index
+	k       int
+	stars   bool
 
-	k      *int
-	form   *string
-	output string
-	equal  bool
-	star   bool
-
-	compat *string // the program of seomoz/simhash-cpp that the command replaces
-	blocks int
-	input  string
+	compat        *string // the program of seomoz/simhash-cpp that the command replaces
+	blocks        int
+	input, output string
+	compatible    func(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error // prints what this program prints
 }
 
-func (c *call) joinFlags() *joinFlags {
-	form := groups.JSON
-	f := &joinFlags{call: c, form: &form, inputs: c.inputFlags(), indexes: c.indexFlag()}
-	flags := c.flags
-	flags.Lookup("format").Usage = "`format` of all inputs: fingerprints, decimal (lines that begin with a decimal number), u64le or jsonl (default by name)"
-	f.k = new(int)
-	*f.k = importK
-	flags.VarP(&flagValue{"", "int", setInt(f.k, 0, 64)}, "max-distance", "d", "largest Hamming `distance` (default the k of the index, or 3)")
-	f.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal numbers and prints JSON arrays", "", groups.SimhashCPP)
-	flags.StringVarP(&f.output, "output", "o", "-", "`file` to write; - is standard output")
-	flags.StringVarP(&f.input, "input", "i", "", "`file` to read with --compat; - is standard input")
-	flags.IntVarP(&f.blocks, "blocks", "b", 0, "`number` of blocks with --compat; it must be above --max-distance, and has no effect")
-	flags.MarkHidden("input")
-	flags.MarkHidden("blocks")
-	return f
+func (c *call) joinFlags() *joining {
+	j := &joining{call: c, indexes: c.indexFlag()}
+	c.flags.IntVarP(&j.k, "max-distance", "d", importK, "largest Hamming `distance`; of an index, the default is its k")
+	j.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal numbers and prints JSON arrays", "", "simhash-cpp")
+	c.flags.IntVarP(&j.blocks, "blocks", "b", 0, "`number` of blocks, which has no effect")
+	c.flags.StringVarP(&j.input, "input", "i", "-", "`file` to read; - is standard input")
+	c.flags.StringVarP(&j.output, "output", "o", "-", "`file` to write; - is standard output")
+	for _, name := range []string{"blocks", "input", "output"} { // of --compat
+		c.flags.MarkHidden(name)
+	}
+	c.check(j.check)
+	return j
 }
 
-func (f *joinFlags) check() error {
-	c := f.call
-	f.lists = c.args
+func (j *joining) check() error {
+	c := j.call
 	switch {
-	case *f.compat != "":
-		return f.setCompat()
-	case c.given("input") || c.given("blocks"):
-		return usagef("--input and --blocks require --compat simhash-cpp")
-	case (f.indexes.dir == "") == (len(c.args) == 0):
+	case j.k < 0 || j.k > 64:
+		return usagef("--max-distance is %d, want 0 to 64", j.k)
+	case *j.compat == "" && (c.given("input") || c.given("output") || c.given("blocks")):
+		return usagef("--input, --output and --blocks require --compat simhash-cpp")
+	case *j.compat == "" && (j.indexes.dir == "") == (len(c.args) == 0):
 		return usagef("want --index DIR or lists of fingerprints (- is standard input)")
-	}
-	return nil
-}
-
-// setCompat checks the flags like the programs of simhash-cpp.
-func (f *joinFlags) setCompat() error {
-	switch {
-	case !f.call.given("max-distance") || *f.k == 0:
+	case *j.compat == "":
+		return nil
+	case !c.given("max-distance") || j.k == 0: // as the programs of simhash-cpp do
 		return usagef("-d must be given and above 0")
-	case f.blocks <= *f.k:
-		return usagef("-b (%d) must be above -d (%d)", f.blocks, *f.k)
-	case f.blocks > 64:
-		return usagef("-b is %d, want 64 at most", f.blocks)
-	case f.indexes.dir != "":
-		return usagef("--compat %s reads decimal numbers, not an index", *f.compat)
+	case j.blocks <= j.k:
+		return usagef("-b (%d) must be above -d (%d)", j.blocks, j.k)
+	case j.blocks > 64:
+		return usagef("-b is %d, want 64 at most", j.blocks)
+	case j.indexes.dir != "" || len(c.args) > 0:
+		return usagef("--compat %s reads the decimal numbers of --input, and nothing else", *j.compat)
 	}
-	if f.input != "" {
-		f.lists = append(f.lists, f.input)
-	}
-	switch len(f.lists) {
-	case 0:
-		f.lists = []string{"-"}
-	case 1:
-	default:
-		return usagef("--compat %s reads one input, not %q", *f.compat, f.lists)
-	}
-	*f.form, f.inputs.Format = *f.compat, corpus.Decimal
-	f.equal, f.star = false, false
 	return nil
 }
 
-// join calls do with the source that the flags select and with writers to the output.
-func (f *joinFlags) join(ctx context.Context, workers int, what string, do func(groups.Source, []*groups.Writer, *atomic.Int64) error) (writers []*groups.Writer, err error) {
-	f.call.in = pipe.Cancelable(ctx, f.call.in)
-	err = f.call.writeTo(f.output, func(out *bufio.Writer) error {
-		writers = groups.NewWriters(*f.form, out, workers)
-		return f.source(ctx, func(s groups.Source) error {
-			done, stop := f.call.counting(what, 0)
-			err := do(s, writers, done)
-			stop()
-			for _, w := range writers {
-				err = cmp.Or(err, w.Flush())
+// run calls do with the source that the flags select and with the output. found counts the results.
+func (j *joining) run(ctx context.Context, what string, do func(s groups.Source, out *bufio.Writer, found func()) error) error {
+	c := j.call
+	c.in = pipe.Cancelable(ctx, c.in)
+	return c.writeTo(j.output, func(out *bufio.Writer) error {
+		if *j.compat != "" {
+			lists, err := j.read(ctx, corpus.Decimal, j.input)
+			if err != nil {
+				return err
 			}
-			return err
-		})
+			return j.compatible(ctx, lists.Fingerprints, out)
+		}
+		withSource := func(s groups.Source) error {
+			done, stop := c.counting(what, 0)
+			defer stop()
+			return do(s, out, func() { done.Add(1) })
+		}
+		if j.indexes.dir == "" {
+			lists, err := j.read(ctx, corpus.Detect, c.args...)
+			if err != nil {
+				return err
+			}
+			return withSource(lists)
+		}
+		o := index.JoinOptions{Stars: j.stars}
+		if c.given("max-distance") {
+			o.MaxDistance = distanceOption(j.k)
+		}
+		return j.indexes.read(func(x *index.Index) error { return withSource(groups.OfIndex(x, o)) })
 	})
-	return writers, err
 }
 
-// source calls do with the source that the flags select.
-func (f *joinFlags) source(ctx context.Context, do func(groups.Source) error) error {
-	if f.indexes.dir != "" {
-		o := join.Options{Stars: f.star}
-		if f.call.given("max-distance") {
-			o.MaxDistance = distanceOption(*f.k)
+// read reads lists of fingerprints.
+func (j *joining) read(ctx context.Context, format corpus.Format, names ...string) (*groups.Lists, error) {
+	inputs := &inputFlags{call: j.call, Options: corpus.Options{Format: format}}
+	reader, err := inputs.readerOf(names...)
+	if err != nil {
+		return nil, err
+	}
+	strict := format == corpus.Decimal // simhash-cpp ends at a line that is not a number
+	return groups.Read(j.call.chunks(ctx, reader, strict), j.k, j.stars)
+}
+
+// numberPairs prints the pairs of numbers as simhash-find-all does.
+func (j *joining) numberPairs(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error {
+	for p, err := range neardup.Pairs(ctx, numbers, j.k) {
+		if err != nil {
+			return err
 		}
-		return f.indexes.read(func(x *index.Index) error { return do(groups.OfIndex(x, o)) })
+		fmt.Fprintf(out, "[%d, %d]\n", p.First, p.Second) // its errors stick
 	}
-	reader, err := f.inputs.listReader(f.lists)
-	if err != nil {
-		return err
+	return nil
+}
+
+// numberClusters prints the clusters of numbers as simhash-find-clusters does: each number once.
+func (j *joining) numberClusters(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error {
+	for places, err := range neardup.Clusters(ctx, numbers, j.k) {
+		if err != nil {
+			return err
+		}
+		members := make([]fingerprint.Fingerprint, len(places))
+		for i, place := range places {
+			members[i] = numbers[place]
+		}
+		slices.Sort(members)
+		if members = slices.Compact(members); len(members) == 1 {
+			continue
+		}
+		for i, m := range members {
+			separator := ", "
+			if i == 0 {
+				separator = "["
+			}
+			fmt.Fprintf(out, "%s%d", separator, uint64(m))
+		}
+		out.WriteString("]\n")
 	}
-	chunks := f.call.chunks(ctx, reader, f.inputs.Format == corpus.Decimal) // a number is identified by its line, so no line may be skipped
-	s, err := groups.OfLists(chunks, groups.ListOptions{MaxDistance: *f.k, Stars: f.star, Numbers: *f.form == groups.SimhashCPP})
-	if err != nil {
-		return err
-	}
-	return do(s)
+	return nil
 }

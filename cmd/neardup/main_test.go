@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -46,7 +49,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageTables, "neardup": runInScript},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageTables, "list": listInScript, "neardup": runInScript},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("NEARDUP_TEST_MAIN", "1")
@@ -60,6 +63,33 @@ func TestScripts(t *testing.T) {
 			return l.Close()
 		},
 	})
+}
+
+// listInScript prints the documents of an index: "list DIR" in a script.
+func listInScript(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := list(ts.MkAbs(args[0]))
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), text)
+}
+
+// list returns the documents of an index as lines of a fingerprint, a tab and a key.
+func list(dir string) (string, error) {
+	x, err := index.Open(dir, &index.Options{ReadOnly: true})
+	if err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	for d, failed := range x.Documents(context.Background()) {
+		if err = failed; err != nil {
+			break
+		}
+		line := d.Fingerprint.String()
+		if d.Key != "" {
+			line += "\t" + corpus.QuoteKey(d.Key)
+		}
+		fmt.Fprintln(&lines, line)
+	}
+	return lines.String(), errors.Join(err, x.Close())
 }
 
 // workingFolder is that of the process, which has one for all scripts.

@@ -37,8 +37,7 @@ With --plan, the index gets other tables, and with --max-distance another larges
 	c.interrupted = "no document is changed; run it again to do the rest"
 	indexes := c.requiredIndexFlag()
 	design := c.flags.String("plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
-	k := c.intFlag("max-distance", "", 0, plan.MaxDistance, "largest Hamming `distance` of the new plan (default unchanged)")
-	memory := c.sizeFlag("memory", 1<<30, 1<<20, "`size` of the memory for sorting")
+	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the new plan (default unchanged)")
 	c.check(func() error {
 		if c.given("max-distance") && *design == "" {
 			return usagef("--max-distance requires --plan, such as --plan auto")
@@ -46,7 +45,7 @@ With --plan, the index gets other tables, and with --max-distance another larges
 		return nil
 	})
 	return c.runs(func(ctx context.Context) error {
-		opts := compaction.Options{MemoryBytes: *memory}
+		var opts compaction.Options
 		if *design != "" {
 			var err error
 			if opts.Plan, err = indexes.newPlan(*design, *k); err != nil {
@@ -77,11 +76,14 @@ func (f *indexFlags) newPlan(design string, k int) (p *plan.Plan, err error) {
 	if !f.call.given("max-distance") {
 		k = stats.MaxDistance
 	}
-	if design != "auto" {
-		return planNamed(design, k)
+	if design == "auto" {
+		choice, err := plan.Choose(k, int64(max(stats.Documents, 1)))
+		return choice.Plan, err
 	}
-	choice, err := plan.Choose(k, int64(max(stats.Documents, 1)))
-	return choice.Plan, err
+	if p, err = plan.Named(design, k); err != nil {
+		err = usagef("--plan: %v", err)
+	}
+	return p, err
 }
 
 func deleteCommand(a *app) *cobra.Command {
@@ -98,7 +100,7 @@ arguments or lines are IDs. An ID is never used again: a document that was store
 	})
 	indexes := c.requiredIndexFlag()
 	var bound time.Time
-	c.valueFlag("before", "time", "", "delete documents that were last seen before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
+	c.valueFlag("before", "", "delete documents that were last seen before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
 		bound, err = parseTime(s, time.Now())
 		return err
 	})
@@ -334,27 +336,24 @@ func repairCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "repair --index DIR [flags] DEST",
 		Short: "Copy the readable documents of a damaged index into a new index in DEST",
-		Long: `Copy every readable document of a damaged index into a new index in DEST, which must not exist. The
-flags are needed only if the index itself cannot tell its plan or its analyzer.`,
+		Long: `Copy every readable document of a damaged index into a new index in DEST, which must not exist.
+--max-distance and --analyzer are needed only if the index itself cannot tell them.`,
 		Example: `  neardup repair --index damaged repaired`,
 	})
 	indexes := c.requiredIndexFlag()
-	design := c.flags.String("plan", "", "`design` of the tables of the index")
-	k := c.distanceFlag(importK, "largest Hamming `distance` of the index; required by --plan")
+	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the index (default the one that it records)")
 	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer of the index; none if it has none")
 	return c.runs(func(ctx context.Context) error {
 		if len(c.args) != 1 {
 			return usagef("want one directory that does not exist, to create the new index in")
 		}
 		var opts compaction.RepairOptions
-		switch {
-		case c.given("plan") != c.given("max-distance"):
-			return usagef("--plan and --max-distance require each other")
-		case *design != "":
-			var err error
-			if opts.Plan, err = planNamed(*design, *k); err != nil {
+		if c.given("max-distance") {
+			choice, err := plan.Choose(*k, 1e6)
+			if err != nil {
 				return err
 			}
+			opts.Plan = choice.Plan
 		}
 		if *analyzer == "none" {
 			opts.Analyzer = new(string)

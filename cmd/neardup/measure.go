@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/bench"
@@ -29,13 +25,12 @@ func statsCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "stats --index DIR [flags]",
 		Short: "Print the parameters and the contents of an index",
-		Example: `  neardup stats --index ix --output-format text
+		Example: `  neardup stats --index ix | jq .documents
   neardup stats --index ix --plot figures/`,
 		Args: noArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	plot := c.flags.String("plot", "", "draw the distribution of the fingerprints into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
-	form := c.choiceFlag("output-format", "`format` of the output: json, or text for people", "json", "text")
 	return c.runs(func(ctx context.Context) error {
 		leading, buckets, err := distributionFiles(*plot)
 		if err != nil {
@@ -52,9 +47,6 @@ func statsCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			if *form == "text" {
-				return describe(c.out, line.Stats, x.Plan())
-			}
 			return c.printJSON(line)
 		})
 	})
@@ -64,35 +56,6 @@ func statsCommand(a *app) *cobra.Command {
 type statsLine struct {
 	index.Stats
 	Distribution *figure.Distribution `json:"distribution,omitempty"` // with --plot
-}
-
-// describe writes statistics for people.
-func describe(out io.Writer, s index.Stats, p *plan.Plan) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "format\t%d\n", s.Format)
-	fmt.Fprintf(w, "largest distance\tk = %d\n", s.MaxDistance)
-	fmt.Fprintf(w, "analyzer\t%s\n", cmp.Or(s.Analyzer, "not known"))
-	fmt.Fprintf(w, "documents\t%d (%d of them with nothing but a fingerprint)\n", s.Documents, s.Bare)
-	fmt.Fprintf(w, "ever added\t%d\n", s.NextID-1)
-	fmt.Fprintf(w, "on disk\t%d bytes\n", s.DiskBytes)
-	if s.Generation > 0 {
-		fmt.Fprintf(w, "packed\t%d fingerprints, %d times compacted or loaded\n", s.Packed, s.Generation)
-	} else {
-		fmt.Fprintf(w, "packed\tnothing: never compacted\n")
-	}
-	fmt.Fprintf(w, "tables\t%d\n", s.Tables)
-	candidates := p.Estimate(int64(s.Documents)).Candidates
-	fmt.Fprintf(w, "a query\t%d probes, %.1f candidates expected among %d uniform fingerprints\n", s.Probes, candidates, s.Documents)
-	if s.Crowded != "" {
-		fmt.Fprintf(w, "warning\t%s\n", s.Crowded)
-	}
-	if s.CacheShort != "" {
-		fmt.Fprintf(w, "cache\t%s\n", s.CacheShort)
-	}
-	for i, t := range p.Tables {
-		fmt.Fprintf(w, "table %d\tprefix %d, radius %d, bits %s\n", i, t.Prefix, t.Radius, t.Permutation)
-	}
-	return w.Flush()
 }
 
 // distributionOf reads all fingerprints; they take 8 bytes of memory each.
@@ -138,23 +101,23 @@ notices in five scripts, with two fetches of each page.`,
   neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv
   neardup eval --generated 1`,
 	})
-	inputs, limits := c.inputFlags().analyzerFlags(), c.matchFlags()
+	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), c.matchFlags()
 	c.flags.StringVar(&inputs.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
-	k := c.intFlag("max-distance", strconv.Itoa(defaultK), 0, eval.MaxDistance, "`distance` of the rule that is measured in addition to the curves")
-	seeds := c.intFlag("seeds", "5", 1, 1000, "`number` of hash seeds, over which figures are means; dedup uses the first one")
+	k := c.distanceFlag(defaultK, eval.MaxDistance, "`distance` of the rule that is measured in addition to the curves")
+	seeds := c.flags.Uint("seeds", 5, "`number` of hash seeds, over which figures are means; dedup uses the first one")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
-	mistakes := c.flags.String("mistakes", "", "write the false and missed pairs of the rule with the first seed to `FILE`")
 	compare := c.flags.Bool("compare", false, "measure other methods too; holds all texts in memory")
 	generated := c.flags.Uint64("generated", 0, "measure pages that are generated from `SEED`")
-	form := c.choiceFlag("output-format", "`format` of the output: text for people, or json", "text", "json")
 	return c.runs(func(ctx context.Context) error {
 		switch {
 		case c.given("generated"):
-			if len(c.args) > 0 || *plot != "" || *mistakes != "" {
-				return usagef("--generated takes no files, and neither --plot nor --mistakes")
+			if len(c.args) > 0 || *plot != "" {
+				return usagef("--generated takes no files, and no --plot")
 			}
 		case len(c.args) != 2:
 			return usagef("want two files: DOCUMENTS and PAIRS")
+		case *seeds == 0:
+			return usagef("--seeds is 0, want 1 or more")
 		case c.args[0] == "-" && c.args[1] == "-":
 			return usagef("only one of DOCUMENTS and PAIRS can be standard input")
 		}
@@ -164,20 +127,18 @@ notices in five scripts, with two fetches of each page.`,
 			}
 		}
 		inputs.Fields.Key, inputs.Format = "id", corpus.JSONL
-		signers, bare := make([]*page.Signer, *seeds), false
+		signers := make([]*page.Signer, *seeds)
 		for seed := range signers {
 			a, err := inputs.analyzer(uint64(seed))
 			if err != nil {
 				return err
 			}
-			signers[seed], bare = a.Signer, a.bare
+			signers[seed] = a.Signer
 		}
 		rule := eval.Rule(limits.rule(*k))
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
 			report = labelled.Measure(rule)
-			if !bare {
-				report.Analyzer = signers[0].Name()
-			}
+			report.Analyzer = signers[0].Name()
 			if *compare {
 				if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {
 					return nil, fmt.Errorf("--compare: %w", err)
@@ -192,16 +153,11 @@ notices in five scripts, with two fetches of each page.`,
 					return err
 				}
 				report, err := measure(labelled)
-				switch {
-				case err != nil:
-				case *form == "json":
-					report.Kind, report.GeneratedSeed = kind, *generated
-					err = c.printJSON(report)
-				default:
-					fmt.Fprintf(c.out, "%s pages, generated with seed %d: ", kind, *generated)
-					err = report.WriteMethods(c.out)
-				}
 				if err != nil {
+					return err
+				}
+				fmt.Fprintf(c.out, "%s pages, generated with seed %d: ", kind, *generated)
+				if err := report.WriteMethods(c.out); err != nil {
 					return err
 				}
 			}
@@ -212,22 +168,11 @@ notices in five scripts, with two fetches of each page.`,
 			return err
 		}
 		report, err := measure(labelled)
+		if err == nil && *plot != "" {
+			err = report.Plot(*plot)
+		}
 		if err != nil {
 			return err
-		}
-		if *plot != "" {
-			if err := report.Plot(*plot); err != nil {
-				return err
-			}
-		}
-		if *mistakes != "" {
-			err := c.writeTo(*mistakes, func(out *bufio.Writer) error { return labelled.WriteMistakes(out, rule) })
-			if err != nil {
-				return err
-			}
-		}
-		if *form == "json" {
-			return c.printJSON(report)
 		}
 		return report.WriteTable(c.out)
 	})
@@ -266,31 +211,21 @@ func benchCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "bench [flags]",
 		Short:   "Measure an index on this machine, and sorted arrays in memory",
-		Example: `  neardup bench --documents 10M --fingerprints`,
+		Example: `  neardup bench --documents 10e6 --fingerprints`,
 		Args:    noArgs,
 	})
-	var o bench.Options
+	o := bench.Options{Time: 2 * time.Second}
 	n := c.countFlag("documents", "10e6", "`number` of documents")
-	k := c.distanceFlag(defaultK, "largest Hamming `distance` (3 with --fingerprints)")
+	k := c.distanceFlag(defaultK, plan.MaxDistance, "largest Hamming `distance` (3 with --fingerprints)")
 	c.flags.BoolVar(&o.Bare, "fingerprints", false, "measure documents that are fingerprints only, as import makes them")
-	o.Time = 3 * time.Second
-	c.durationFlag(&o.Time, "time", "`duration` of each measurement")
-	c.flags.StringSliceVar(&o.Only, "only", nil, "`sections` to measure: "+orList(bench.Sections)+", or several with commas between them (default all)")
-	cache := c.sizeFlag("cache", 0, 0, "`size` of the cache of an index (default automatic)")
-	reference := c.flags.Bool("reference", true, "compare with sorted arrays in memory, 8(k+1) bytes per fingerprint; without it, the resident memory is the memory of the index")
 	return c.runs(func(ctx context.Context) error {
-		if *n > 1<<32-1 {
-			return usagef("--documents is %d, want at most 4294967295", *n)
+		if *n > math.MaxUint32 {
+			return usagef("--documents is %d, want at most %d", *n, math.MaxUint32)
 		}
 		if o.Bare && !c.given("max-distance") {
 			*k = importK
 		}
-		for _, name := range o.Only {
-			if !slices.Contains(bench.Sections, name) {
-				return usagef("unknown section %q: want %s", name, orList(bench.Sections))
-			}
-		}
-		o.Documents, o.MaxDistance, o.CacheBytes, o.NoReference, o.Out = int(*n), *k, *cache, !*reference, c.out
+		o.Documents, o.MaxDistance, o.Out = int(*n), *k, c.out
 		return bench.Run(ctx, o)
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
@@ -24,15 +23,6 @@ import (
 const quotedKeys = `A key that begins with a double quote, or that has a line break, a tab or another character that is not
 printable, is quoted like a string in Go: "a\tb", with \n \t \" \\ and \xHH.
 `
-
-// keyBytes returns a key that is not valid UTF-8, and nil for other keys. In JSON strings, U+FFFD replaces
-// invalid bytes.
-func keyBytes(key string) []byte {
-	if utf8.ValidString(key) {
-		return nil
-	}
-	return []byte(key)
-}
 
 // lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so that a
 // reader sees a line as soon as it is durable.

@@ -20,7 +20,7 @@ func planCommand(a *app) *cobra.Command {
 		Args:    noArgs,
 	})
 	n := c.countFlag("documents", "1e6", "`number` of documents")
-	k := c.distanceFlag(importK, "largest Hamming `distance`")
+	k := c.distanceFlag(importK, plan.MaxDistance, "largest Hamming `distance`")
 	return c.runs(func(context.Context) error {
 		plans, err := plansFor(*k)
 		if err != nil {

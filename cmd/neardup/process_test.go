@@ -56,10 +56,18 @@ func writeFile(t *testing.T, name, content string) (path string) {
 	return path
 }
 
+// listed returns the stored documents as lines of a fingerprint, a tab and a key.
+func listed(t *testing.T, dir string) string {
+	t.Helper()
+	list, err := list(dir)
+	must(t, err)
+	return list
+}
+
 // exported returns the stored documents in a fixed order.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(mustRun(t, "export", "--output-format", "fingerprints", "--index", dir)), "\n")
+	lines := strings.Split(strings.TrimSpace(listed(t, dir)), "\n")
 	slices.Sort(lines)
 	return lines
 }
@@ -208,7 +216,7 @@ func TestImportPipes(t *testing.T) {
 	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testenv.Seed(t), 3)))
 	mustRun(t, "dedup", "--index", made, docs)
 	export := mustRun(t, "export", "--index", made)
-	list := mustRun(t, "export", "--index", made, "--output-format", "fingerprints")
+	list := listed(t, made)
 	inputs := map[string]string{
 		"list": list + strings.Repeat("\n", 70<<10), "export": export,
 		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
@@ -233,7 +241,7 @@ func TestImportPipes(t *testing.T) {
 			r.Close()
 			want, got := export, mustRun(t, "export", "--index", index)
 			if name == "list" {
-				want, got = list, mustRun(t, "export", "--index", index, "--output-format", "fingerprints")
+				want, got = list, listed(t, index)
 			}
 			if got != want {
 				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument, len(got), len(want), &stderr)

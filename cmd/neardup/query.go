@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/matches"
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/scan"
 	"github.com/spf13/cobra"
 )
@@ -25,10 +28,10 @@ func queryCommand(a *app) *cobra.Command {
 		Short: "Print the stored documents near each input; store nothing",
 		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
 
-With --key, the input is the page of this key, and the output has the verdict that dedup would return
-for it: for a duplicate, the first match is the document that it duplicates. Without an input, the
-stored document with this key takes its place. An index does not have the keys of duplicates, unless
-they were stored with --keep-duplicates.
+With --key, the input is the page of this key, and the output explains the verdict that dedup would
+return for it: it compares the page with the nearest stored documents, as compare does. Without an
+input, the stored document with this key takes its place. An index does not have the keys of
+duplicates, unless they were stored with --keep-duplicates.
 
 With --scan, all inputs are compared with a file of fingerprints in one pass over the file.`,
 		Example: `  neardup query --index crawl.index page.html
@@ -39,16 +42,15 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
 	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
 	c.flags.StringVar(&q.key, "key", "", "`key` of the input, or of a stored document if there is no input")
-	q.k = c.intFlag("max-distance", "", 0, 64, "largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
-	q.limit = c.intFlag("limit", "", 0, math.MaxInt, "print at most the nearest `N` matches of a document (default all)")
+	q.k = c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
 	c.cmd.MarkFlagsOneRequired("index", "scan")
 	c.cmd.MarkFlagsMutuallyExclusive("index", "scan")
-	c.cmd.MarkFlagsMutuallyExclusive("key", "scan")
-	c.cmd.MarkFlagsMutuallyExclusive("key", "key-field")
-	c.cmd.MarkFlagsMutuallyExclusive("key", "limit")
+	for _, other := range []string{"scan", "key-field", "max-distance"} {
+		c.cmd.MarkFlagsMutuallyExclusive("key", other)
+	}
 	return c.runs(func(ctx context.Context) error {
 		if q.key != "" && len(c.args) == 0 {
-			return q.withIndex(func(x *neardup.Index) error { return q.stored(ctx, x) })
+			return q.withIndex(func(x *neardup.Index) error { return q.explainStored(ctx, x) })
 		}
 		docs, err := inputs.openInputs()
 		if err != nil {
@@ -58,7 +60,13 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 			return q.scanning().run(ctx, docs)
 		}
 		docs.analyzer.asKey = q.key
-		return q.withIndex(func(x *neardup.Index) error { return q.run(ctx, x, docs) })
+		return q.withIndex(func(x *neardup.Index) error {
+			docs.analyzer.Signer = x.Signer()
+			if q.key != "" {
+				return q.explain(ctx, x, docs)
+			}
+			return q.run(ctx, x, docs)
+		})
 	})
 }
 
@@ -68,9 +76,7 @@ type queryLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
-	Verdict     string                  `json:"verdict,omitempty"` // of dedup on this document, with --key
-	ID          uint64                  `json:"id,omitempty"`      // of the stored document, with --key
-	At          string                  `json:"at,omitempty"`      // file, record and byte, if the document has no key
+	At          string                  `json:"at,omitempty"` // file, record and byte, if the document has no key
 }
 
 // matchLine is a match in the output of query.
@@ -85,15 +91,15 @@ type matchLine struct {
 
 // querying are the flags of query.
 type querying struct {
-	call     *call
-	indexes  *indexFlags
-	scanned  string
-	key      string
-	k, limit *int
+	call    *call
+	indexes *indexFlags
+	scanned string
+	key     string
+	k       *int
 }
 
 func (q *querying) scanning() *scanning {
-	s := &scanning{call: q.call, file: q.scanned, lines: newLines(q.call.out), k: *q.k, limit: *q.limit}
+	s := &scanning{call: q.call, file: q.scanned, lines: newLines(q.call.out), k: *q.k}
 	if !q.call.given("max-distance") {
 		s.k = importK
 	}
@@ -126,31 +132,25 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 	if slices.ContainsFunc(q.call.args, corpus.IsStream) {
 		most = writeBatches // the writer of the stream may wait for each answer
 	}
-	docs.analyzer.Signer = x.Signer()
-	var earlier index.Document // with --key
-	known := false
-	if q.key != "" {
-		var err error
-		if earlier, known, err = x.Get(ctx, q.key); err != nil {
-			return err
-		}
-	}
 	out := newLines(q.call.out)
 	return docs.forEachBatch(ctx, most, func(batch []*input) error {
-		inputs := compared(batch)
-		rest := out.writeReady(batch)
-		var uncounted error
-		err := query(ctx, x.Index, inputs, q.within(), *q.limit, func(i *input, matches []index.Match) {
-			line := i.queryLine(matches)
-			if uncounted == nil {
-				uncounted = line.count(ctx, x)
+		inputs, rest := compared(batch), out.writeReady(batch)
+		queries := make([]index.Query, len(inputs))
+		for n, i := range inputs {
+			queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: q.within()}
+		}
+		for answer, err := range x.QueryBatch(ctx, queries) {
+			if err != nil {
+				return errors.Join(err, out.Flush())
 			}
-			if q.key != "" {
-				line.explain(&i.document, &earlier, known)
+			i := inputs[answer.Query]
+			line := i.queryLine(answer.Matches)
+			if err := line.count(ctx, x); err != nil {
+				return errors.Join(err, out.Flush())
 			}
 			rest = out.answer(rest, i, line)
-		})
-		return errors.Join(err, uncounted, out.Flush())
+		}
+		return out.Flush()
 	})
 }
 
@@ -167,24 +167,28 @@ func (l *queryLine) count(ctx context.Context, x *neardup.Index) error {
 	return err
 }
 
-// explain adds the verdict of dedup, and removes the earlier version of the document from the matches.
-func (l *queryLine) explain(d, earlier *index.Document, known bool) {
-	l.ID = earlier.ID
-	l.Matches = slices.DeleteFunc(l.Matches, func(m matchLine) bool { return known && m.ID == earlier.ID })
-	status := neardup.New
-	switch {
-	case known && d.Fingerprint == earlier.Fingerprint && d.Digest == earlier.Digest:
-		status = neardup.Unchanged
-	case len(l.Matches) > 0:
-		status = neardup.Duplicate
-	case known:
-		status = neardup.Changed
-	}
-	l.Verdict = status.String()
+// explain explains the verdict on each document of the inputs.
+func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *documentReader) error {
+	rule := match.Default(x.Plan().MaxDistance)
+	return docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
+		for _, i := range batch {
+			if !i.compared && i.line == nil { // such as a request of a web archive
+				continue
+			}
+			explained, err := compare.Explain(ctx, x, i.key, &i.document, i.reason, rule)
+			if err == nil {
+				err = q.call.printJSON(explained)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// stored answers for the stored document with the key.
-func (q *querying) stored(ctx context.Context, x *neardup.Index) error {
+// explainStored explains the verdict on the stored document with the key.
+func (q *querying) explainStored(ctx context.Context, x *neardup.Index) error {
 	d, found, err := x.Get(ctx, q.key)
 	if err == nil && !found {
 		err = fmt.Errorf("no stored document has the key %s: it was never stored, was a duplicate or was deleted; to find the document that its page duplicates, give the page as input", q.key)
@@ -192,35 +196,11 @@ func (q *querying) stored(ctx context.Context, x *neardup.Index) error {
 	if err != nil {
 		return err
 	}
-	i := &input{key: d.Key, document: d}
-	var line *queryLine
-	err = query(ctx, x.Index, []*input{i}, q.within(), *q.limit, func(i *input, matches []index.Match) {
-		line = i.queryLine(slices.DeleteFunc(matches, func(m index.Match) bool { return m.ID == d.ID }))
-		line.ID = d.ID
-	})
-	if err == nil {
-		err = line.count(ctx, x)
-	}
+	explained, err := compare.Explain(ctx, x, q.key, &d, "", match.Default(x.Plan().MaxDistance))
 	if err != nil {
 		return err
 	}
-	return q.call.printJSON(line)
-}
-
-// query searches the index for each of the inputs, within k and for at most limit matches. It calls found in
-// the order of inputs.
-func query(ctx context.Context, x *index.Index, inputs []*input, k, limit int, found func(*input, []index.Match)) error {
-	queries := make([]index.Query, len(inputs))
-	for n, i := range inputs {
-		queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: k, Limit: limit}
-	}
-	for answer, err := range x.QueryBatch(ctx, queries) {
-		if err != nil {
-			return err
-		}
-		found(inputs[answer.Query], answer.Matches)
-	}
-	return nil
+	return q.call.printJSON(explained)
 }
 
 // queryBatches is the batching of queries from files.
@@ -228,13 +208,11 @@ var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Secon
 
 // queryLine returns the line of an input.
 func (i *input) queryLine(matches []index.Match) *queryLine {
-	line := &queryLine{Key: i.document.Key, KeyBytes: keyBytes(i.document.Key), Fingerprint: i.document.Fingerprint, Matches: make([]matchLine, len(matches))}
+	line := &queryLine{Key: i.document.Key, KeyBytes: corpus.KeyBytes(i.document.Key), Fingerprint: i.document.Fingerprint, Matches: make([]matchLine, len(matches))}
 	for n, m := range matches {
-		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: keyBytes(m.Key), Fingerprint: m.Fingerprint, Distance: m.Distance}
+		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: corpus.KeyBytes(m.Key), Fingerprint: m.Fingerprint, Distance: m.Distance}
 	}
-	if i.document.ID == 0 {
-		line.At = i.at()
-	}
+	line.At = i.at()
 	return line
 }
 
@@ -246,11 +224,11 @@ func (l lines) answer(batch []*input, i *input, line *queryLine) (rest []*input)
 
 // scanning compares the inputs with a file of fingerprints. It reads the file once per batch of inputs.
 type scanning struct {
-	call     *call
-	file     string
-	lines    lines
-	k, limit int
-	log      *skipLog
+	call  *call
+	file  string
+	lines lines
+	k     int
+	log   *skipLog
 }
 
 // scanBatches is the batching of queries against a file of fingerprints.
@@ -261,8 +239,6 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 		return usagef("--scope requires --index: a file of fingerprints has no scopes")
 	}
 	switch {
-	case s.k > scan.MaxDistance:
-		return usagef("--max-distance is %d, want 0 to %d", s.k, scan.MaxDistance)
 	case s.file == "-" && slices.Contains(s.call.args, "-"):
 		return usagef("standard input cannot be both the queries and the file to scan")
 	}
@@ -299,7 +275,7 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 	found := matches.New()
 	err = s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
 	if err == nil {
-		err = found.Each(ctx, len(inputs), s.limit, func(query int, matches []index.Match) {
+		err = found.Each(ctx, len(inputs), func(query int, matches []index.Match) {
 			rest = s.lines.answer(rest, inputs[query], inputs[query].queryLine(matches))
 		})
 	}

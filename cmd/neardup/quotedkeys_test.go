@@ -53,11 +53,8 @@ func keysIn(t *testing.T, dir string) (keys []string) {
 // that no terminal acts on.
 func TestExportOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
-	for _, format := range []string{"jsonl", "fingerprints"} {
-		export := mustRun(t, "export", "--index", dir, "--output-format", format)
-		if format == "fingerprints" {
-			onlyPrintable(t, "export", export, len(hostileKeys)+1)
-		}
+	for format, export := range map[string]string{"jsonl": mustRun(t, "export", "--index", dir), "txt": listed(t, dir)} {
+		onlyPrintable(t, "export", export, 0)
 		again := filepath.Join(t.TempDir(), "again")
 		mustRun(t, "import", "--index", again, writeFile(t, "export."+format, export))
 		if got, want := keysIn(t, again), keysIn(t, dir); !slices.Equal(got, want) {
@@ -75,7 +72,7 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 			list.WriteString(key + "\n")
 		}
 	}
-	onlyPrintable(t, "export -format fingerprints", list.String(), len(hostileKeys))
+	onlyPrintable(t, "the list of keys", list.String(), len(hostileKeys))
 	if code, _, diagnostics := runHere(list.String(), "delete", "--index", dir, "-"); code != exitDone {
 		t.Fatal(code, diagnostics)
 	}
@@ -88,10 +85,7 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 func TestHostileKeysOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir := hostileIndex(t)
-	for _, as := range []string{"json", "removals"} {
-		onlyPrintable(t, as, mustRun(t, "clusters", "--index", dir, "--output-format", as), 0)
-	}
-	onlyPrintable(t, "pairs", mustRun(t, "pairs", "--equal", "--index", dir), 0)
+	onlyPrintable(t, "clusters", mustRun(t, "clusters", "--index", dir), 0)
 	input := writeFile(t, "docs.jsonl", `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
 		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+`{"url":"\u001b[2J","text":""}`+"\n")
 	_, out, diagnostics := runHere("", "fingerprint", input)
@@ -133,9 +127,5 @@ func TestKeyBytes(t *testing.T) {
 				t.Errorf("%s: no %s in\n%s", command, part, out)
 			}
 		}
-	}
-	out := mustRun(t, "compare", "--output-format", "json", "--in", list, "a\xe9", "a\xe8")
-	if !strings.Contains(out, `"a":{`+first) || !strings.Contains(out, `"b":{`+second) {
-		t.Error(out)
 	}
 }

@@ -30,7 +30,7 @@ func TestRemovalPipe(t *testing.T) {
 			docs[i] = index.Document{Key: fmt.Sprintf("http://a.example/%d/%d", round, i), Fingerprint: fingerprint.Fingerprint(1)}
 		}
 		must(t, x.Add(context.Background(), docs...), x.Close())
-		list := process("clusters", "--index", dir, "--output-format", "removals")
+		list := process("clusters", "--index", dir, "--removals")
 		remove := process("delete", "--index", dir, "--ids", "-")
 		var listing, out bytes.Buffer
 		list.Stderr, remove.Stdout, remove.Stderr = &listing, &out, &out

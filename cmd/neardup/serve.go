@@ -35,7 +35,7 @@ stored.`,
 		Args: noArgs,
 	})
 	c.interrupted = "answered documents are stored"
-	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().createFlags(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c)}
+	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c)}
 	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
 	c.flags.StringVar(&s.tokenFile, "token-file", "", "`file` with the token of authorized callers in its first line")
 	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")
@@ -43,7 +43,7 @@ stored.`,
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.flags.BoolVar(&s.accessLog, "access-log", false, "log each request as a line of JSON on standard error")
 	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
-	c.listFlag(&s.archives, "archive", "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
+	c.flags.StringArrayVar(&s.archives, "archive", nil, "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
 	c.check(s.check)
 	return c.runs(s.run)
 }

@@ -30,7 +30,7 @@ func TestOneAnalyzer(t *testing.T) {
 			t.Fatalf("%v, %v", v.Status, err)
 		}
 		must(t, x.Close())
-		for _, args := range [][]string{{"dedup", "--index", made}, {"dedup", "--against", made}, {"dedup", "--index", made, "--text", what}} {
+		for _, args := range [][]string{{"dedup", "--index", made}, {"dedup", "--index", made, "--text", what}} {
 			verdicts := verdictsOf(t, append(args, file))
 			if len(verdicts) != 1 || verdicts[0].Verdict != "duplicate" || verdicts[0].Of.Key != "a" || verdicts[0].Of.Distance != 0 {
 				t.Errorf("%q: %+v", args, verdicts)
@@ -66,7 +66,7 @@ func TestOneAnalyzer(t *testing.T) {
 	if code, out, errs := runHere("", "query", "--index", bare, list); code != exitDone || !strings.Contains(out, `"id":1,"key":"q"`) {
 		t.Errorf("query: %d, %s%s", code, out, errs)
 	}
-	for _, args := range [][]string{{"query", "--index", bare, file}, {"dedup", "--index", bare, file}, {"dedup", "--against", bare, file}} {
+	for _, args := range [][]string{{"query", "--index", bare, file}, {"dedup", "--index", bare, file}} {
 		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "analyzer") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errs)
 		}
@@ -89,7 +89,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 		want string // of what is printed
 	}{
 		{[]string{"query", "--index", made, list}, `"key":"a"`},
-		{[]string{"export", "--index", made, "--output-format", "fingerprints"}, "00000000000000ff\ta"},
+		{[]string{"export", "--index", made}, `"key":"a","fingerprint":"00000000000000ff"`},
 		{[]string{"stats", "--index", made}, "visible/2 text/3"},
 		{[]string{"compact", "--index", made}, ""},
 		{[]string{"verify", "--index", made}, ""},
@@ -101,7 +101,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"dedup", "--index", made, file}, {"dedup", "--against", made, file}, {"query", "--index", made, file},
+		{"dedup", "--index", made, file}, {"query", "--index", made, file},
 		{"dedup", "--index", made, "--text", "visible", file},
 	} {
 		if code, out, errs := runHere("", args...); code != exitFailed || out != "" || !strings.Contains(errs, "a new index from the documents") {

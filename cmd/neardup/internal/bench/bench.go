@@ -31,15 +31,15 @@ type Options struct {
 	Documents   int
 	MaxDistance int
 	Bare        bool          // documents have no Shingles
-	Only        []string      // names of Sections; all if empty
 	Time        time.Duration // of a window of measurement
-	CacheBytes  int64         // as in index.Options
-	NoReference bool          // omit the reference, which takes 8(k+1) bytes of memory per document
 	Out         io.Writer
 }
 
-// Sections are the names of the groups of measurements.
-var Sections = []string{"load", "query", "check"}
+// maxReferenceBytes is the memory above which the reference is left out: it takes 8(k+1) bytes per
+// document.
+const maxReferenceBytes = 8 << 30
+
+func (o *Options) referenceBytes() int { return 8 * (o.MaxDistance + 1) * o.Documents }
 
 type run struct {
 	Options
@@ -58,17 +58,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r := &run{Options: o, dir: dir, stored: collection{o.Documents, !o.Bare}}
-	wanted := func(section string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, section) }
-	if wanted("load") || wanted("query") {
-		err = r.load(ctx, "load", false)
+	if err := r.load(ctx, "load", false); err != nil {
+		return err
 	}
-	if err == nil && wanted("query") {
-		err = r.withIndex("load", index.NoSync, func(x *index.Index) error { return r.query(ctx, x) })
+	if err := r.withIndex("load", index.NoSync, func(x *index.Index) error { return r.query(ctx, x) }); err != nil {
+		return err
 	}
-	if err == nil && wanted("check") {
-		err = r.check(ctx)
-	}
-	return err
+	return r.check(ctx)
 }
 
 // withIndex opens an index while do runs.
@@ -81,7 +77,7 @@ func (r *run) withIndex(name string, d index.Durability, do func(*index.Index) e
 }
 
 func (r *run) options(d index.Durability) *index.Options {
-	o := &index.Options{MaxDistance: r.MaxDistance, ExpectedDocuments: int64(r.Documents), CacheBytes: r.CacheBytes, Durability: d}
+	o := &index.Options{MaxDistance: r.MaxDistance, ExpectedDocuments: int64(r.Documents), Durability: d}
 	if r.MaxDistance == 0 {
 		o.MaxDistance = index.Exact
 	}
@@ -126,7 +122,7 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s", 0), r.figure("query: on all cores", rate/1e3, "k/s", 0),
 		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB", 0))
 	answers := []func(fingerprint.Fingerprint) error{answer}
-	if !r.NoReference {
+	if r.referenceBytes() <= maxReferenceBytes {
 		arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
 		answers = append(answers, func(fp fingerprint.Fingerprint) error {
 			found = arrays.query(uint64(fp), found[:0])
@@ -134,7 +130,7 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 		})
 	}
 	took, failed := r.interleave(ctx, random, answers)
-	if err = errors.Join(err, failed); err != nil || r.NoReference {
+	if err = errors.Join(err, failed); err != nil || len(took) == 1 {
 		return errors.Join(err, r.figure("query", took[0], "us", 0))
 	}
 	return errors.Join(r.figure("query: the reference", took[1], "us", 0), r.figure("query", took[0], "us", took[0]/took[1]))

@@ -35,16 +35,16 @@ func emptyTempDir(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	emptyTempDir(t)
-	for _, o := range []Options{{MaxDistance: 3, Bare: true}, {MaxDistance: 6, NoReference: true}, {}} {
+	for _, o := range []Options{{MaxDistance: 3, Bare: true}, {MaxDistance: 6}, {}} {
 		var out bytes.Buffer
-		o.Documents, o.Time, o.CacheBytes, o.Out = 3000, time.Millisecond, 64<<20, &out
+		o.Documents, o.Time, o.Out = 3000, time.Millisecond, &out
 		must(t, Run(t.Context(), o))
 		for _, figure := range []string{"load: bulk load", "load: disk per document", "query: time to warm up", "query  ", "check: new, durable, 64 goroutines", "check: duplicates"} {
 			if !strings.Contains(out.String(), "\n"+figure) && !strings.HasPrefix(out.String(), figure) {
 				t.Errorf("%+v: no figure %q in\n%s", o, figure, out.String())
 			}
 		}
-		if strings.Contains(out.String(), "of the reference") == o.NoReference {
+		if !strings.Contains(out.String(), "of the reference") {
 			t.Errorf("%+v: %s", o, out.String())
 		}
 	}
@@ -67,7 +67,7 @@ func TestRunCanceled(t *testing.T) {
 	emptyTempDir(t)
 	for _, last := range []string{"load: bulk", "query: on all", "check: bulk", "check: new"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		o := Options{Documents: 500, MaxDistance: 3, Time: time.Millisecond, CacheBytes: 32 << 20, Out: cancelOn{last, cancel}}
+		o := Options{Documents: 500, MaxDistance: 3, Time: time.Millisecond, Out: cancelOn{last, cancel}}
 		if err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled at %q: %v", last, err)
 		}

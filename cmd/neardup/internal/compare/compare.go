@@ -3,8 +3,7 @@
 package compare
 
 import (
-	"unicode/utf8"
-
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
@@ -61,11 +60,7 @@ type Result struct {
 func Documents(a, b *Document, rule match.Rule, most int) *Result {
 	r := measured(a, b, rule)
 	r.A, r.B, r.Differences = *a, *b, differences(a.Words, b.Words)
-	for _, d := range []*Document{&r.A, &r.B} {
-		if !utf8.ValidString(d.Key) {
-			d.KeyBytes = []byte(d.Key)
-		}
-	}
+	r.A.KeyBytes, r.B.KeyBytes = corpus.KeyBytes(a.Key), corpus.KeyBytes(b.Key)
 	if n := len(r.Differences) - most; n > 0 {
 		r.Differences, r.Left = r.Differences[:most], n
 	}

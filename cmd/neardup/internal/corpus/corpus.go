@@ -192,6 +192,15 @@ func QuoteKey(key string) string {
 	return strconv.Quote(key)
 }
 
+// KeyBytes returns a key that is not valid UTF-8, and nil for other keys. In JSON strings, U+FFFD
+// replaces invalid bytes.
+func KeyBytes(key string) []byte {
+	if utf8.ValidString(key) {
+		return nil
+	}
+	return []byte(key)
+}
+
 // UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each after a tab. They do not
 // change. A field that is not quoted correctly is returned as it is.
 func UnquoteKey(field string) string {

@@ -86,15 +86,14 @@ func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64
 	return nil
 }
 
-// begins reads the first line, if it is that of an export.
-func begins(in io.Reader) (x Index, found bool) {
+// firstLine returns the first line of an export; nil if in is not an export.
+func firstLine(in io.Reader) *Index {
 	var line FirstLine
 	r := bufio.NewReader(in)
-	if head, _ := r.Peek(len(begin)); string(head) != begin {
-		return x, false
+	if head, _ := r.Peek(len(begin)); string(head) != begin || json.NewDecoder(r).Decode(&line) != nil {
+		return nil
 	}
-	err := json.NewDecoder(r).Decode(&line)
-	return line.Index, err == nil
+	return &line.Index
 }
 
 // Documents yields the documents of an export that has so many. It ends at the first line that is none.

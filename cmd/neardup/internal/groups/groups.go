@@ -1,164 +1,136 @@
-// Package groups finds pairs and clusters of near-duplicates, of an index or of lists of fingerprints,
-// and writes them in every form that the command has for them. Each pair comes once, and each
-// document of a cluster once, the one to be kept first; no more than one document of an index is in
-// memory for it.
+// Package groups finds pairs and clusters of near-duplicates in an index or in lists of fingerprints,
+// and writes them as JSON.
 package groups
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"iter"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/join"
+	"github.com/neardup/neardup/internal/wire"
 )
 
-// Member is documents that have one fingerprint. The document to name is the one to be kept; of lists,
-// its ID is the number of the line.
+// Member is a member of a pair or a cluster in JSON, without the ID and the key if it has none.
 type Member struct {
-	index.Document
-	Documents  int
-	list       iter.Seq2[index.Document, error] // each of them; nil: not told apart
-	Duplicates uint64                           // how often a page was a duplicate of the document, in a cluster of an index
+	ID          uint64                  `json:"id,omitempty"` // in a list, the number of the fingerprint
+	Key         string                  `json:"key,omitempty"`
+	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
+	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
+	Documents   int                     `json:"documents,omitempty"`
 }
 
-// each calls do with each document on its own.
-func (m *Member) each(do func(*Member) error) error {
-	if m.list == nil {
-		return do(m)
-	}
-	for d, err := range m.list {
-		if err == nil {
-			err = do(&Member{Document: d, Documents: 1})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// ClusterMember is a document of a cluster in JSON.
+type ClusterMember struct {
+	Member
+	Duplicates uint64 `json:"duplicates,omitempty"` // how often a page was a duplicate of it
 }
 
-// EachPair calls found with the pairs of documents that a pair of members stands for.
-func EachPair(a, b *Member, distance int, found func(a, b *Member, distance int) error) error {
-	return a.each(func(first *Member) error {
-		return b.each(func(second *Member) error {
-			if a.ID == b.ID && second.ID <= first.ID {
-				return nil
-			}
-			return found(first, second, distance)
-		})
-	})
+// Pair is a pair in JSON. Documents with equal fingerprints are one member.
+type Pair struct {
+	First    Member `json:"first"`
+	Second   Member `json:"second"`
+	Distance int    `json:"distance"`
 }
 
-// Cluster is documents near each other.
+// ClusterLine is a cluster in JSON.
+type ClusterLine struct {
+	Documents int             `json:"documents"`
+	Kept      ClusterMember   `json:"kept"`
+	Others    []ClusterMember `json:"others"`
+}
+
+// Cluster is a set of near-duplicates, which may be larger than memory.
 type Cluster struct {
 	Documents int
-	members   func(do func(*Member) error) error // calls do with each, the one to be kept first
-	count     func(*Member) error                // sets Duplicates; nil: of lists
+	Members   iter.Seq2[ClusterMember, error] // the first one is the document that is kept
 }
 
-// clusterOf is a cluster of members that are in memory.
-func clusterOf(members []Member) *Cluster {
-	c := &Cluster{members: func(do func(*Member) error) error {
-		for i := range members {
-			if err := do(&members[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-	for i := range members {
-		c.Documents += members[i].Documents
-	}
-	return c
-}
-
-// each calls do with each document, the one to be kept first.
-func (c *Cluster) each(do func(*Member) error) error {
-	if c.count != nil {
-		counted := do
-		do = func(m *Member) error {
-			if err := c.count(m); err != nil {
-				return err
-			}
-			return counted(m)
-		}
-	}
-	first, kept := true, uint64(0)
-	return c.members(func(m *Member) error {
-		if first && m.list != nil {
-			kept = m.ID
-			if err := do(&Member{Document: m.Document, Documents: 1}); err != nil {
-				return err
-			}
-		}
-		first = false
-		return m.each(func(d *Member) error {
-			if kept != 0 && d.ID == kept {
-				return nil
-			}
-			return do(d)
-		})
-	})
-}
-
-// Source is where pairs and clusters come from.
+// Source finds pairs and clusters.
 type Source interface {
-	// Pairs calls found with each pair of members, and with each member of several
-	// documents as a pair with itself, unless there is no telling. It may do so from as many
-	// goroutines as there are workers, each with its number.
-	Pairs(ctx context.Context, workers int, found func(worker int, a, b *Member, distance int) error) error
-	Clusters(ctx context.Context, found func(*Cluster) error) error
+	// Pairs yields each pair of members. Several documents that are one member are a pair of this
+	// member with itself.
+	Pairs(ctx context.Context) iter.Seq2[*Pair, error]
+
+	// Clusters yields each cluster, which is valid until the next one.
+	Clusters(ctx context.Context) iter.Seq2[*Cluster, error]
 }
 
-// OfIndex is all documents of an index.
-func OfIndex(x *index.Index, o join.Options) Source { return &indexSource{x, o} }
+// OfIndex returns the documents of an index as a Source.
+func OfIndex(x *index.Index, o index.JoinOptions) Source { return &indexSource{x, o} }
 
 type indexSource struct {
 	index   *index.Index
-	options join.Options
+	options index.JoinOptions
 }
 
-func (s *indexSource) Pairs(ctx context.Context, _ int, found func(worker int, a, b *Member, distance int) error) error {
-	for p, err := range s.index.Pairs(ctx, s.options) {
-		if err == nil {
-			a, b := memberOf(&p.First), memberOf(&p.Second)
-			err = found(0, &a, &b, p.Distance)
-		}
-		if err != nil {
-			return err
+func memberOf(d *index.Document, documents int) Member {
+	return Member{ID: d.ID, Key: d.Key, KeyBytes: corpus.KeyBytes(d.Key), Fingerprint: d.Fingerprint, Documents: documents}
+}
+
+func (s *indexSource) Pairs(ctx context.Context) iter.Seq2[*Pair, error] {
+	return func(yield func(*Pair, error) bool) {
+		for p, err := range s.index.Pairs(ctx, s.options) {
+			first, second := memberOf(&p.First.Document, p.First.Documents), memberOf(&p.Second.Document, p.Second.Documents)
+			if !yield(&Pair{first, second, p.Distance}, err) || err != nil {
+				return
+			}
 		}
 	}
-	return nil
 }
 
-func (s *indexSource) Clusters(ctx context.Context, found func(*Cluster) error) error {
-	for c, err := range s.index.Clusters(ctx, s.options) {
-		if err == nil {
-			members := make([]Member, len(c.Members))
-			for i := range members {
-				members[i] = memberOf(&c.Members[i])
+func (s *indexSource) Clusters(ctx context.Context) iter.Seq2[*Cluster, error] {
+	return func(yield func(*Cluster, error) bool) {
+		for c, err := range s.index.Clusters(ctx, s.options) {
+			if !yield(&Cluster{c.Documents(), s.members(ctx, &c)}, err) || err != nil {
+				return
 			}
-			cluster := clusterOf(members)
-			cluster.count = func(m *Member) error {
-				counts, err := s.index.Duplicates(ctx, m.ID)
+		}
+	}
+}
+
+// members yields the documents of a cluster.
+func (s *indexSource) members(ctx context.Context, c *index.Cluster) iter.Seq2[ClusterMember, error] {
+	return func(yield func(ClusterMember, error) bool) {
+		for i := range c.Members {
+			for d, err := range c.Members[i].All() {
+				m := ClusterMember{Member: memberOf(&d, 1)}
 				if err == nil {
-					m.Duplicates = counts[0]
+					var counts []uint64
+					if counts, err = s.index.Duplicates(ctx, d.ID); err == nil {
+						m.Duplicates = counts[0]
+					}
 				}
-				return err
+				if !yield(m, err) || err != nil {
+					return
+				}
 			}
-			err = found(cluster)
+		}
+	}
+}
+
+// Write writes a cluster as a ClusterLine, member by member.
+func (c *Cluster) Write(out *bufio.Writer) error {
+	n, line := 0, []byte(nil)
+	fmt.Fprintf(out, `{"documents":%d,"kept":`, c.Documents)
+	for m, err := range c.Members {
+		if err == nil {
+			line, err = wire.Append(line[:0], &m)
 		}
 		if err != nil {
 			return err
 		}
+		if n > 1 {
+			out.WriteByte(',')
+		}
+		out.Write(line[:len(line)-1]) // without the line break
+		if n++; n == 1 {
+			out.WriteString(`,"others":[`)
+		}
 	}
-	return nil
-}
-
-func memberOf(g *join.Group) Member {
-	m := Member{Document: g.Document, Documents: g.Documents}
-	if g.Documents > 1 {
-		m.list = g.All()
-	}
-	return m
+	_, err := out.WriteString("]}\n")
+	return err
 }

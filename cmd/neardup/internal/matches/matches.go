@@ -62,17 +62,13 @@ func (l *List) Scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Ch
 	return err
 }
 
-// Each calls found with the matches of each of so many queries, at most limit unless that is 0. Their IDs are
-// numbers in the list.
-func (l *List) Each(ctx context.Context, queries, limit int, found func(query int, matches []index.Match)) error {
+// Each calls found with the matches of each query, in order. The IDs of matches are numbers in the list.
+func (l *List) Each(ctx context.Context, queries int, found func(query int, matches []index.Match)) error {
 	next := 0
 	var records [][4]uint64
 	until := func(query int) {
 		for ; next < query; next++ {
 			slices.SortFunc(records, func(a, b [4]uint64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-			if limit > 0 {
-				records = records[:min(limit, len(records))]
-			}
 			matches := make([]index.Match, len(records))
 			for i, r := range records {
 				matches[i] = index.Match{Document: index.Document{ID: r[1], Key: l.keys.At(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2])}, Distance: int(r[0] & 0xff)}
@@ -87,11 +83,7 @@ func (l *List) Each(ctx context.Context, queries, limit int, found func(query in
 		}
 		for _, r := range run {
 			until(int(r[0] >> 8))
-			// Those of the largest distance that is still wanted must all be seen, to
-			// take the first ones.
-			if n := len(records); limit == 0 || n < limit || r[0] == records[n-1][0] {
-				records = append(records, r)
-			}
+			records = append(records, r)
 		}
 	}
 	until(queries)

@@ -131,7 +131,7 @@ func (s *Summary) VerdictCounts() (counts []view.Count) {
 func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
 
 // remedy says what to do if the keys of documents are not unique.
-const remedy = "if these are different documents, use --key-field, --key-prefix or --no-keys"
+const remedy = "if these are different documents, use --key-field or --no-keys"
 
 // Lines returns the summary of a run. files is the number of files that it has read. The first line counts every record
 // once.
