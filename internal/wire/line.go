@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"regexp"
 	"unicode/utf8"
 
@@ -27,9 +26,6 @@ const contents = "html, text, content, body or fingerprint"
 func Parse(raw []byte, d *api.Document) error {
 	*d = api.Document{}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
-	if !utf8.Valid(raw) {
-		return errors.New("not UTF-8: use keyBytes and body, in base64")
-	}
 	if err := json.Unmarshal(raw, d, json.RejectUnknownMembers(true)); err != nil {
 		return explain(raw, err)
 	}
@@ -61,6 +57,8 @@ func explain(raw []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
+	case !utf8.Valid(raw):
+		return errors.New("not UTF-8: use keyBytes and body, in base64")
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("the field %q is repeated", syntax.JSONPointer.LastToken())
 	case errors.As(err, &syntax):
@@ -73,36 +71,19 @@ func explain(raw []byte, err error) error {
 	case !errors.As(err, &wrong):
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	field, got := wrong.JSONPointer.LastToken(), kindNames[wrong.JSONKind]
-	switch {
+	switch field := wrong.JSONPointer.LastToken(); {
 	case errors.Is(err, json.ErrUnknownName):
 		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key, url or id", field, contents)
-	case errors.Is(err, fingerprint.ErrSyntax):
-		return fmt.Errorf("%s: %w", field, wrong.Err)
 	case field == "":
-		return fmt.Errorf("not a JSON object but %s", got)
+		return fmt.Errorf("not a JSON object but %s", kindNames[wrong.JSONKind])
+	case wrong.Err != nil:
+		return fmt.Errorf("%s: %w", field, wrong.Err)
+	default:
+		return fmt.Errorf("%s must not be %s", field, kindNames[wrong.JSONKind])
 	}
-	return fmt.Errorf("%s: want %s, got %s", field, wanted(wrong.GoType), got)
 }
 
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
-
-// wanted describes the values of a field.
-func wanted(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[fingerprint.Fingerprint](), t == reflect.TypeFor[fingerprint.Digest]():
-		return "16 hex digits"
-	case t == reflect.TypeFor[fingerprint.ShingleSignature]():
-		return "64 hex digits"
-	case t == reflect.TypeFor[api.Name]():
-		return "a string or a number"
-	case t.Kind() == reflect.Slice:
-		return "base64"
-	case t.Kind() == reflect.String:
-		return "a string"
-	}
-	return "a whole number"
-}
 
 // Split returns a key or scope as the two fields of a JSON object that hold it: text if it is UTF-8,
 // bytes otherwise.

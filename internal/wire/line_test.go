@@ -30,14 +30,14 @@ func TestParseLineKeys(t *testing.T) {
 // An error of a line describes the fault in terms of JSON.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"key":"a","tokens":"x"}`:                       `tokens: want a whole number, got a string`,
-		`{"tokens":1.5,"key":"a"}`:                       `tokens: want a whole number, got a number`,
-		`{"tokens":9223372036854775808}`:                 `tokens: want a whole number, got a number`,
-		`{"key":5}`:                                      `key: want a string, got a number`,
-		`{"id":[5]}`:                                     `id: want a string or a number, got an array`,
-		`{"key":"a","html":["x"]}`:                       `html: want a string, got an array`,
-		`{"key":"a","body":"***"}`:                       `body: want base64, got a string`,
-		`{"key":"a","fingerprint":5}`:                    `fingerprint: want 16 hex digits, got a number`,
+		`{"key":"a","tokens":"x"}`:                       `tokens must not be a string`,
+		`{"tokens":1.5,"key":"a"}`:                       `tokens: invalid syntax`,
+		`{"tokens":9223372036854775808}`:                 `tokens: value out of range`,
+		`{"key":5}`:                                      `key must not be a number`,
+		`{"id":[5]}`:                                     `id: want a string or a number`,
+		`{"key":"a","html":["x"]}`:                       `html must not be an array`,
+		`{"key":"a","body":"***"}`:                       `body: illegal base64 data at input byte 0`,
+		`{"key":"a","fingerprint":5}`:                    `fingerprint: JSON value must be string type`,
 		`{"key":"a","digest":"1","fingerprint":"1"`:      `not JSON: `,
 		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `shingles: not a fingerprint: "xyz"; want the 64 hex digits of a shingle signature`,
 		`[1]`:                               `not a JSON object but an array`,

@@ -231,20 +231,6 @@ func (s *Server) deleteMany(a *answer, r *http.Request, _ url.Values) error {
 	return a.json(api.Deleted{Deleted: a.documents})
 }
 
-// compare answers GET /v1/compare.
-func (s *Server) compare(a *answer, r *http.Request, values url.Values) error {
-	first, err := s.stored(r, values.Get("a"))
-	if err != nil {
-		return err
-	}
-	second, err := s.stored(r, values.Get("b"))
-	if err != nil {
-		return err
-	}
-	a.documents = 2
-	return a.json(compare.Documents(compare.Of(&first), compare.Of(&second), s.rule(), 0))
-}
-
 // stats answers GET /v1/stats.
 func (s *Server) stats(a *answer, r *http.Request, _ url.Values) error {
 	stats := s.index.Stats()

@@ -60,7 +60,6 @@ var calls = []call{
 		{"limit", false, "largest number of documents, 1 to 10,000; default 1,000"},
 	}, nil, api.List{}, 200, (*Server).list},
 	{"POST", "/v1/documents/delete", "deleteMany", "Delete the documents that have these keys or ids.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).deleteMany},
-	{"GET", "/v1/compare", "compare", "Compare two stored documents.", []parameter{{"a", true, "key of one document"}, {"b", true, "key of the other"}}, nil, compare.Result{}, 200, (*Server).compare},
 	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{}, 200, (*Server).stats},
 	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of that name is running, return its state.", []parameter{
 		{"name", true, "name of its directory in the directory of --checkpoints"},

@@ -22,14 +22,6 @@ type TaskState struct {
 	Error      *api.Error         `json:"error,omitempty" doc:"why it failed"`
 	Name       string             `json:"name,omitempty" doc:"name of a checkpoint"`
 	Compaction *compaction.Report `json:"compaction,omitempty" doc:"result of a compaction"`
-	Checkpoint *Checkpointed      `json:"checkpoint,omitempty" doc:"result of a checkpoint"`
-}
-
-// Checkpointed is a complete checkpoint.
-type Checkpointed struct {
-	Checkpoint string `json:"checkpoint" doc:"its directory on the server"`
-	Documents  uint64 `json:"documents" doc:"documents of the index"`
-	DiskBytes  uint64 `json:"diskBytes" doc:"size of the index; linked files count"`
 }
 
 // task is a compaction or a checkpoint. One runs at a time, and only the end of the server cancels it.
@@ -117,14 +109,7 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 			return refusal(wire.Exists, http.StatusConflict, "the checkpoint %s exists: choose another name", name)
 		}
 	}
-	state, err := s.start(&s.checkpointing, name, func(ctx context.Context, done *TaskState) error {
-		if err := s.index.Checkpoint(ctx, dir); err != nil {
-			return err
-		}
-		stats := s.index.Stats()
-		done.Checkpoint = &Checkpointed{dir, stats.Documents, stats.DiskBytes}
-		return nil
-	})
+	state, err := s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) })
 	return a.accepted(state, "/v1/checkpoint", err)
 }
 
