@@ -95,7 +95,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.indexes.close(d.index)) }()
-	docs.analyzer.Signer, docs.pages = d.index.Signer(), d.index.Plan()
+	docs.analyzer.Signer = d.index.Signer()
 	d.rule = d.match.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
 	d.summary.Verdicts = make(map[string]int64)
@@ -109,22 +109,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if crowded := d.index.Stats().Crowded; crowded != "" {
 		d.call.logf("warning: %s", crowded)
 	}
-	if d.summary.Compared > 0 && d.call.broken == nil {
-		d.call.logf("next: %s", d.next())
-	}
 	return d.report.write(ctx, d, docs.analyzer)
-}
-
-// next suggests the next command.
-func (d *dedup) next() string {
-	dir, s := d.indexes.dir, d.index.Stats()
-	switch {
-	case d.temporary:
-		return "with --index DIR, later runs compare with these documents too"
-	case s.Live > 1<<20 && s.Live > s.Packed/4:
-		return fmt.Sprintf("\"neardup compact --index %s\" makes queries faster and the index smaller", dir)
-	}
-	return fmt.Sprintf("\"neardup dedup --index %s\" compares more with the %d documents that are stored; \"neardup query\" asks only", dir, s.Documents)
 }
 
 // check decides the verdicts on a batch and prints them. If it fails halfway, it prints the verdicts that
@@ -157,12 +142,7 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 // decide sets the verdict on a document, and the ID of the document if it was stored.
 func (i *input) decide(id uint64, v neardup.Verdict) {
 	i.document.ID, i.verdict = id, v.Status.String()
-	switch {
-	case v.Status == neardup.Changed && !v.Near:
-		i.lost = unrelated
-	case v.Status == neardup.Changed || v.Removed:
-		i.lost = replaced
-	}
+	i.unrelated = v.Status == neardup.Changed && !v.Near
 	if v.Status != neardup.New {
 		i.of = &referenceLine{Key: v.Of.Key, KeyBytes: corpus.KeyBytes(v.Of.Key), Distance: v.Of.Distance, ID: v.Of.ID}
 	}
@@ -207,21 +187,14 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 	if e.formats == nil {
 		return do()
 	}
-	return e.call.writeTo(e.file, func(out *bufio.Writer) error {
-		output, _ := os.Stat(e.file) // nil if the file does not exist
-		if file := e.call.outFile(); file != nil && e.file == "-" {
-			output, _ = file.Stat()
-		}
-		err := inputs.CheckOriginals(ctx, output)
-		if err == nil {
-			e.records = original.NewWriter(out)
-			err = do()
-		}
-		if errors.Is(err, corpus.ErrNoOriginals) {
-			err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(e.formats))
-		}
-		return err
+	err := e.call.writeTo(e.file, func(output os.FileInfo) error { return inputs.CheckOriginals(ctx, output) }, func(out *bufio.Writer) error {
+		e.records = original.NewWriter(out)
+		return do()
 	})
+	if errors.Is(err, corpus.ErrNoOriginals) {
+		err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(e.formats))
+	}
+	return err
 }
 
 // verdicts returns the output of the lines about verdicts.

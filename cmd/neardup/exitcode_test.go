@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		"dedup " + broken:           exitDamaged,
 		"import --index " + verified + " " + broken: exitDamaged,
 		"fingerprint " + nowhere:                    exitFailed,
-		"":                                          exitUsage,
+		"":                                          exitDone,
 		"nosuch":                                    exitUsage,
 		"stats":                                     exitUsage,
 		"stats --nosuch":                            exitUsage,

@@ -17,7 +17,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/ordered"
-	"github.com/neardup/neardup/internal/plan"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -28,12 +27,12 @@ type input struct {
 	compared bool           // false if it is skipped; if it is a document, line has the reason
 	document index.Document // the document that is compared and stored
 
-	reason  string         // why it is skipped
-	verdict string         // of dedup, or "skipped"
-	lost    loss           // what the document replaced in the index
-	of      *referenceLine // the match in the index, if any
-	line    any            // the output line; nil if there is none, or none yet
-	release func()         // releases the memory of the original record; nil if there is none
+	reason    string         // why it is skipped
+	verdict   string         // of dedup, or "skipped"
+	unrelated bool           // it replaced a document with the same key and a text that is not near
+	of        *referenceLine // the match in the index, if any
+	line      any            // the output line; nil if there is none, or none yet
+	release   func()         // releases the memory of the original record; nil if there is none
 }
 
 // verdictLine is the line that dedup prints for a document, and each subcommand for a document that
@@ -119,7 +118,6 @@ type documentReader struct {
 	call     *call
 	analyzer *analyzer
 	summary  *summary.Summary // of the finished records
-	pages    *plan.Plan       // plan of the index, until the message about bare fingerprints is printed
 }
 
 // openInputs opens the inputs, which are the arguments. It is called before the index is opened, so that a
@@ -165,7 +163,6 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 	pipe := r.analyzed(ctx)
 	var batch []*input
 	flush := func() error {
-		r.tellBare(batch)
 		err := work(batch)
 		if err == nil {
 			for _, i := range batch {
@@ -196,15 +193,6 @@ func (r *documentReader) forEachBatch(ctx context.Context, most batching, work f
 	}
 }
 
-// loss tells how a document replaced the earlier version of its key.
-type loss uint8
-
-const (
-	nothing   loss = iota // no earlier version, or one with the same text
-	replaced              // the earlier version had another text
-	unrelated             // the earlier version had a text that is not near
-)
-
 // tally counts a finished input.
 func (r *documentReader) tally(i *input) {
 	c, s := r.call, r.summary
@@ -219,10 +207,8 @@ func (r *documentReader) tally(i *input) {
 		if i.verdict == neardup.Duplicate.String() {
 			s.Groups.Add(i.of.name())
 		}
-		if i.key != "" && i.lost != nothing {
-			s.Replace(i.key, i.lost == unrelated)
-		} else if i.key != "" {
-			s.Key(i.key)
+		if i.unrelated {
+			s.Unrelated(i.key)
 		}
 	case skip != nil && skip.Unrecognized && slices.Contains(c.args, i.record.Source):
 		c.unrecognized++
@@ -233,17 +219,6 @@ func (r *documentReader) tally(i *input) {
 	default:
 		s.Skip(i.reason, i.line != nil || skip != nil && skip.Document)
 	}
-}
-
-// tellBare prints a message if bare fingerprints are added to an index of pages: only their distance
-// tells them apart.
-func (r *documentReader) tellBare(batch []*input) {
-	isBare := func(i *input) bool { return i.compared && i.record.Kind == corpus.Fingerprint }
-	if r.pages == nil || r.analyzer.Signer == nil || !slices.ContainsFunc(batch, isBare) {
-		return
-	}
-	r.call.logf("fingerprints without a text have no shingles and no length: in this index of pages they are compared by k = %d alone; --format fingerprints creates an index for them with k = %d", r.pages.MaxDistance, importK)
-	r.pages = nil
 }
 
 // The limits of the records between the reader and the index: their number, and the bytes of their

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/neardup/neardup"
@@ -163,43 +165,38 @@ func (j *joining) check() error {
 func (j *joining) run(ctx context.Context, what string, do func(s groups.Source, out *bufio.Writer, found func()) error) error {
 	c := j.call
 	c.in = pipe.Cancelable(ctx, c.in)
-	return c.writeTo(j.output, func(out *bufio.Writer) error {
-		if *j.compat != "" {
-			lists, err := j.read(ctx, corpus.Decimal, j.input)
-			if err != nil {
-				return err
-			}
-			return j.compatible(ctx, lists.Fingerprints, out)
+	var lists *groups.Lists
+	read := func(format corpus.Format, names ...string) (err error) {
+		inputs := &inputFlags{call: c, Options: corpus.Options{Format: format}}
+		reader, err := inputs.readerOf(names...)
+		if err == nil {
+			strict := format == corpus.Decimal // simhash-cpp ends at a line that is not a number
+			lists, err = groups.Read(c.chunks(ctx, reader, strict), j.k, j.stars)
 		}
-		withSource := func(s groups.Source) error {
-			done, stop := c.counting(what, 0)
-			defer stop()
-			return do(s, out, func() { done.Add(1) })
-		}
-		if j.indexes.dir == "" {
-			lists, err := j.read(ctx, corpus.Detect, c.args...)
-			if err != nil {
-				return err
-			}
-			return withSource(lists)
-		}
-		o := index.JoinOptions{Stars: j.stars}
-		if c.given("max-distance") {
-			o.MaxDistance = distanceOption(j.k)
-		}
-		return j.indexes.read(func(x *index.Index) error { return withSource(groups.OfIndex(x, o)) })
-	})
-}
-
-// read reads lists of fingerprints.
-func (j *joining) read(ctx context.Context, format corpus.Format, names ...string) (*groups.Lists, error) {
-	inputs := &inputFlags{call: j.call, Options: corpus.Options{Format: format}}
-	reader, err := inputs.readerOf(names...)
-	if err != nil {
-		return nil, err
+		return err
 	}
-	strict := format == corpus.Decimal // simhash-cpp ends at a line that is not a number
-	return groups.Read(j.call.chunks(ctx, reader, strict), j.k, j.stars)
+	if *j.compat != "" {
+		return c.writeTo(j.output, func(os.FileInfo) error { return read(corpus.Decimal, j.input) }, func(out *bufio.Writer) error {
+			return j.compatible(ctx, lists.Fingerprints, out)
+		})
+	}
+	out := bufio.NewWriterSize(c.out, 256<<10)
+	withSource := func(s groups.Source) error {
+		done, stop := c.counting(what, 0)
+		defer stop()
+		return cmp.Or(do(s, out, func() { done.Add(1) }), out.Flush())
+	}
+	if j.indexes.dir == "" {
+		if err := read(corpus.Detect, c.args...); err != nil {
+			return err
+		}
+		return withSource(lists)
+	}
+	o := index.JoinOptions{Stars: j.stars}
+	if c.given("max-distance") {
+		o.MaxDistance = distanceOption(j.k)
+	}
+	return j.indexes.read(func(x *index.Index) error { return withSource(groups.OfIndex(x, o)) })
 }
 
 // numberPairs prints the pairs of numbers as simhash-find-all does.

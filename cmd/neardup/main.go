@@ -107,7 +107,6 @@ Results go to standard output, all else goes to standard error. Exit codes: 0 su
 recognized (the other inputs are processed); 130 interrupted.`,
 		Example:                    "  neardup dedup --index crawl.index pages.warc.gz",
 		Version:                    fmt.Sprintf("%s, index format %d", version, store.Format),
-		Args:                       cobra.ArbitraryArgs,
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
@@ -115,14 +114,6 @@ recognized (the other inputs are processed); 130 interrupted.`,
 	}
 	root.Flags().Bool("version", false, "print the version of neardup and the format of its indexes")
 	root.SetVersionTemplate("neardup {{.Version}}\n")
-	root.SetFlagErrorFunc(flagError)
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			cmd.SetOut(a.err)
-			return errors.Join(cmd.Help(), usagef("a subcommand is missing"))
-		}
-		return usagef("unknown subcommand %q%s", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
-	}
 	for _, group := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, subcommand := range group.subcommands {
@@ -135,32 +126,6 @@ recognized (the other inputs are processed); 130 interrupted.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	return root
-}
-
-// didYouMean returns a sentence with suggestions; "" if there are none.
-func didYouMean(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", orList(names))
-}
-
-// flagError adds suggestions to the error about an unknown flag.
-func flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return usageError{err}
-	}
-	name := unknown.GetSpecifiedName()
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	var suggestions []string
-	for _, s := range names.SuggestionsFor(strings.TrimLeft(cmp.Or(name, unknown.GetSpecifiedShortnames()), "-")) {
-		suggestions = append(suggestions, "--"+s)
-	}
-	return usagef("%w%s", err, didYouMean(suggestions))
 }
 
 func run(ctx context.Context, args []string, io *streams) int {
@@ -241,7 +206,7 @@ func unread(err error) bool {
 func printable(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if line = corpus.Escape(line); !slices.Contains(lines, line) {
+		if line = corpus.Escape(strings.ReplaceAll(line, "\t", "  ")); !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}

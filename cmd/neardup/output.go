@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
@@ -56,11 +55,17 @@ func writeJSON(w io.Writer, v any) error {
 
 func (c *call) printJSON(v any) error { return writeJSON(c.out, v) }
 
-// writeTo calls do with a writer to a file, or to standard output if the name is "-". The first write
-// truncates the file. The file may be an input that do reads completely before; if that fails, the file
-// is unchanged.
-func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
+// writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls prepare
+// before it empties the file, which may be an input. If prepare fails, the file stays as it was.
+func (c *call) writeTo(name string, prepare func(output os.FileInfo) error, do func(*bufio.Writer) error) error {
 	if name == "-" {
+		var info os.FileInfo
+		if file := c.outFile(); file != nil {
+			info, _ = file.Stat()
+		}
+		if err := prepare(info); err != nil {
+			return err
+		}
 		out := bufio.NewWriterSize(c.out, 256<<10)
 		return cmp.Or(do(out), out.Flush()) // its errors stick
 	}
@@ -69,33 +74,22 @@ func (c *call) writeTo(name string, do func(*bufio.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
-	to := &emptiedFile{File: file}
-	out := bufio.NewWriterSize(to, 256<<10)
-	if err = do(out); err == nil {
-		_, err = to.Write(nil) // truncates the file if there is no output
+	info, err := file.Stat()
+	if err == nil {
+		err = prepare(info)
 	}
-	if to.emptied {
-		err = cmp.Or(err, out.Flush())
-	} else if missing != nil {
-		err = errors.Join(err, os.Remove(name))
+	if err == nil && info.Mode().IsRegular() {
+		err = file.Truncate(0)
 	}
-	return errors.Join(err, file.Close())
-}
-
-// emptiedFile is a file that the first write truncates.
-type emptiedFile struct {
-	*os.File
-	emptied bool
-}
-
-func (f *emptiedFile) Write(p []byte) (int, error) {
-	if !f.emptied {
-		if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe or a device
-			return 0, err
+	if err != nil {
+		err = errors.Join(err, file.Close())
+		if missing != nil {
+			err = errors.Join(err, os.Remove(name))
 		}
-		f.emptied = true
+		return err
 	}
-	return f.File.Write(p)
+	out := bufio.NewWriterSize(file, 256<<10)
+	return errors.Join(cmp.Or(do(out), out.Flush()), file.Close())
 }
 
 // reading shows the progress of a reader until account is called, which prints its totals.

@@ -27,11 +27,9 @@ type Summary struct {
 	files     int    // that records came from
 	without   int    // files without a document
 	names     []string
-	keys      keyFiles
 
-	replaced  int64 // documents that replaced the document of another file of the run
-	example   string
-	unrelated int64 // documents that replaced one with unrelated content
+	unrelated int64  // documents that replaced one with unrelated content
+	example   string // key of the first of them
 }
 
 // New returns a Summary of no records.
@@ -94,19 +92,10 @@ func (s *Summary) Skip(reason string, document bool) {
 	s.Skips[reason]++
 }
 
-// Key notes the key of a document that replaced no other text.
-func (s *Summary) Key(key string) { s.keys.put(key, s.files) }
-
-// Replace notes the key of a document that replaced an earlier document with another text.
-func (s *Summary) Replace(key string, unrelated bool) {
-	if s.keys.put(key, s.files) {
-		s.replaced++
-		if s.example == "" {
-			s.example = fmt.Sprintf("%s in %s", shortened(key), s.file)
-		}
-	}
-	if unrelated {
-		s.unrelated++
+// Unrelated counts a document that replaced a document with the same key and unrelated content.
+func (s *Summary) Unrelated(key string) {
+	if s.unrelated++; s.unrelated == 1 {
+		s.example = fmt.Sprintf("%s in %s", shortened(key), s.file)
 	}
 }
 
@@ -129,9 +118,6 @@ func (s *Summary) VerdictCounts() (counts []view.Count) {
 
 // Skipped returns the number of records that were not compared.
 func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
-
-// remedy says what to do if the keys of documents are not unique.
-const remedy = "if these are different documents, use --key-field or --no-keys"
 
 // Lines returns the summary of a run. files is the number of files that it has read. The first line counts every record
 // once.
@@ -157,11 +143,8 @@ func (s *Summary) Lines(files int64) (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("%d files have no document: %s%s", s.without, strings.Join(s.names, ", "), more))
 	}
-	if s.replaced > 0 {
-		lines = append(lines, fmt.Sprintf("%d documents replaced a document of another file with the same key, such as %s; %s", s.replaced, s.example, remedy))
-	}
 	if s.unrelated > 0 {
-		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the same key and unrelated content; %s", s.unrelated, remedy))
+		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the same key and unrelated content, such as %s; if these are different documents, use --key-field or --no-keys", s.unrelated, s.example))
 	}
 	if n := s.Duplicates(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
