@@ -61,7 +61,7 @@ func TestMirroredFolder(t *testing.T) {
 	folder := writeFiles(t, map[string]string{
 		"app.js": "words of code", "app.js.map": `{"version":3,"sources":["a"],"text":"words"}`, "style.css": "words", "style.css?v=3": "words", "style.css@v=4": "words",
 		"logo.svg": "<svg><text>words</text></svg>", "feed.xml": "<?xml version='1.0'?><rss><title>words</title></rss>", "feed": "<rss><title>words</title></rss>",
-		"manifest.webmanifest": `{"name":"words"}`, "bundle": "(function(){ return 1 })()", "index.html": page, "index.html?page=2": page, "about.js": "<!doctype html>" + page, "robots.txt": "User-agent: *",
+		"manifest.webmanifest": `{"name":"words"}`, "index.html": page, "index.html?page=2": page, "about.js": "<!doctype html>" + page, "robots.txt": "User-agent: *",
 	})
 	var documents []string
 	for _, rec := range readFiles(t, Options{}, folder) {

@@ -17,43 +17,39 @@ import (
 type Format string
 
 const (
-	// Detect, the zero value, finds the format of each file by its content and its name. What
-	// formats says of a beginning decides, then the extension (before .gz, .bz2, .xz or .zst), then
-	// what foreign says, then the form of the first lines; other text is text. What is none
-	// of these is one skip, and so is what foreign lists.
+	// Detect, the zero value, detects the format of each file. WARC and JSON are detected by the
+	// first bytes, then the extension before .gz, .bz2, .xz or .zst decides, then the first lines.
+	// Other text is Text or HTML. A file of another format is one skip.
 	Detect       Format = ""
 	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
-	WET          Format = "wet"          // the same: text that was taken from a WARC
-	JSONL        Format = "jsonl"        // an object a line
+	WET          Format = "wet"          // WARC files with the text of pages
+	JSONL        Format = "jsonl"        // an object per line
 	JSON         Format = "json"         // an array of objects, or objects over any number of lines
-	HTMLFile     Format = "html"         // one page a file
-	TextFile     Format = "text"         // one text a file
-	Fingerprints Format = "fingerprints" // a fingerprint per line, or a fingerprint, a tab and a key; see notation
-	Decimal      Format = "decimal"      // a decimal number a line, also of 16 digits; what follows it does not count
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian; a file is compressed if its name ends with .gz, .bz2, .xz or .zst
+	HTMLFile     Format = "html"         // a page per file
+	TextFile     Format = "text"         // a text per file
+	Fingerprints Format = "fingerprints" // a fingerprint per line, optionally with a tab and a key; see notation
+	Decimal      Format = "decimal"      // a decimal number per line; the rest of a line is ignored
+	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian
 )
 
-// formats are all there are. begins is of those that are known by their first bytes, white
-// space aside; of those that are certain whatever the name of the file says.
+// formats lists all formats.
 var formats = []struct {
 	name       Format
 	extensions []string
-	begins     func(head []byte) bool
-	certain    bool
 	read       func(*source)
 }{
-	{WARC, []string{".warc", ".wet"}, recordStart, true, (*source).archive},
-	{WET, nil, nil, false, (*source).archive},
-	{JSONL, []string{".jsonl", ".ndjson"}, beginsLines, false, (*source).jsonLines},
-	{JSON, nil, beginsJSON, false, (*source).jsonValues},
-	{HTMLFile, []string{".html", ".htm", ".xhtml"}, nil, false, func(s *source) { s.wholeFile(HTML) }},
-	{TextFile, []string{".txt", ".text", ".md"}, nil, false, func(s *source) { s.wholeFile(Text) }},
-	{Fingerprints, []string{".fingerprints"}, nil, false, func(s *source) { s.list(Fingerprints) }},
-	{Decimal, nil, nil, false, func(s *source) { s.list(Decimal) }},
-	{U64LE, []string{".u64le"}, nil, false, func(s *source) { s.list(U64LE) }},
+	{WARC, []string{".warc", ".wet"}, (*source).archive},
+	{WET, nil, (*source).archive},
+	{JSONL, []string{".jsonl", ".ndjson"}, (*source).jsonLines},
+	{JSON, nil, (*source).jsonValues},
+	{HTMLFile, []string{".html", ".htm", ".xhtml"}, func(s *source) { s.wholeFile(HTML) }},
+	{TextFile, []string{".txt", ".text", ".md"}, func(s *source) { s.wholeFile(Text) }},
+	{Fingerprints, []string{".fingerprints"}, func(s *source) { s.list(Fingerprints) }},
+	{Decimal, nil, func(s *source) { s.list(Decimal) }},
+	{U64LE, []string{".u64le"}, func(s *source) { s.list(U64LE) }},
 }
 
-// ParseFormat reads the name of a format; "" is Detect.
+// ParseFormat returns the format with a name. The name "" is Detect.
 func ParseFormat(s string) (Format, error) {
 	var names []string
 	for _, f := range formats {
@@ -68,13 +64,14 @@ func ParseFormat(s string) (Format, error) {
 	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
 }
 
-// sniffBytes is how much of a file or a document is looked at to tell what it is.
-const sniffBytes = 4 << 10
+const (
+	// sniffBytes is the number of bytes of a file or a document that detection reads.
+	sniffBytes = 4 << 10
+	// sniffLines bounds the number of lines in these bytes that detection reads.
+	sniffLines = 100
+)
 
-// sniffLines bounds the lines of these bytes that are looked at.
-const sniffLines = 100
-
-// detect finds the format of a file.
+// detect detects the format of the file.
 func (s *source) detect() (Format, *Skip) {
 	if f := formatByStart(s.name, s.w.chunk()); f != Detect {
 		return f, nil // without waiting for more: the input may be slow
@@ -90,95 +87,84 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	if f := formatByStart(name, head); f != Detect {
 		return f, nil
 	}
-	named := formatByName(name)
-	if named == U64LE { // it may begin with any bytes
-		return named, nil
-	}
-	for _, f := range foreign {
-		if f.magic != "" && bytes.HasPrefix(head, []byte(f.magic)) {
-			return Detect, f.skip()
-		}
-	}
-	if named == HTMLFile || named == TextFile { // an image keeps its first bytes under any name
-		if _, err := document.KindOf("text/plain", head); err != nil {
-			return Detect, notText(err)
-		}
-	}
-	if named != Detect && named != TextFile {
-		return named, nil
-	}
-	lines := firstLines(string(head), sniffLines, len(head) < sniffBytes)
-	if isFingerprintList(lines) {
-		return Fingerprints, nil
-	}
-	for _, f := range foreign {
-		if f.is != nil && len(lines) > 0 && f.is(lines) || slices.Contains(f.extensions, extension(name)) {
-			return Detect, f.skip()
-		}
-	}
-	switch {
+	named, contentType := formatByName(name), ""
+	switch advice, isUnsupported := unsupported[extension(name)]; {
+	case isUnsupported:
+		return Detect, notSupported(advice[0], advice[1])
+	case named == HTMLFile || named == TextFile:
+		contentType = "text/plain"
 	case named != Detect:
 		return named, nil
-	case len(head) == 0:
+	}
+	if len(head) == 0 {
 		return Detect, &Skip{Reason: "empty", Document: true}
 	}
-	kind, err := kindOf("", name, head)
+	kind, err := kindOf(contentType, name, head)
 	if err != nil {
-		return Detect, notText(err)
+		return Detect, &Skip{Reason: err.Error(), Document: true, Unrecognized: true,
+			Detail: "docs/inputs.md lists conversions; --format reads it as another format"}
 	}
-	return map[Kind]Format{HTML: HTMLFile, Text: TextFile}[kind], nil
+	lines := firstLines(string(head), sniffLines, len(head) < sniffBytes)
+	isURL := func(line string) bool { return urlLine.MatchString(line) }
+	switch {
+	case named == HTMLFile:
+		return HTMLFile, nil
+	case isFingerprintList(lines):
+		return Fingerprints, nil
+	case len(lines) > 0 && !slices.ContainsFunc(lines, func(line string) bool { return !isURL(line) }):
+		return Detect, notSupported("a list of URLs", "it has no text: crawl them first, and pass the files of the crawler")
+	case named == TextFile || kind == Text:
+		return TextFile, nil
+	}
+	return HTMLFile, nil
 }
 
-func notText(err error) *Skip {
-	detail := "if it can be read, name its format"
-	if strings.HasPrefix(err.Error(), "not text: image/") {
-		detail = "\"neardup import\" reads fingerprints of images that another program made, a perceptual hash"
-	}
-	return &Skip{Reason: err.Error(), Detail: detail, Document: true, Unrecognized: true}
-}
-
-// formatByStart is the format of a file if its first bytes are enough to tell: those of a web
-// archive are, those of JSON where the name does not say that it is something else than text.
+// formatByStart returns the format of a file by its first bytes, or Detect if they do not suffice. The
+// extension of a page or of code decides if the first bytes are JSON.
 func formatByStart(name string, head []byte) Format {
-	text, named, code := withoutSpace(head), formatByName(name), codeByName[extension(name)]
-	for _, f := range formats {
-		if f.begins != nil && f.begins(text) && (f.certain || named == Detect && (code == "" || strings.HasPrefix(extension(name), ".json")) || named == TextFile && (bytes.HasPrefix(text, []byte(`{"`)) || bytes.HasPrefix(text, []byte("[{")))) {
-			return f.name
-		}
+	head = withoutSpace(head)
+	if recordStart(head) {
+		return WARC
 	}
-	return Detect
-}
-
-// beginsLines says whether an object begins in the first line.
-func beginsLines(head []byte) bool {
-	rest, ok := bytes.CutPrefix(head, []byte("{"))
-	rest = bytes.TrimLeft(rest, " \t\r")
-	return ok && len(rest) > 0 && rest[0] != '\n'
-}
-
-// beginsJSON says whether an array of objects begins, or an object over several lines.
-func beginsJSON(head []byte) bool {
-	if rest, ok := bytes.CutPrefix(head, []byte("[")); ok {
-		rest = bytes.TrimLeft(rest, " \t\r\n")
-		return len(rest) > 0 && rest[0] == '{'
+	ext, named := extension(name), formatByName(name)
+	if codeByName[ext] != "" && !strings.HasPrefix(ext, ".json") || named != Detect && named != TextFile {
+		return Detect
 	}
-	return len(head) > 1 && head[0] == '{' && bytes.HasPrefix(bytes.TrimLeft(head[1:], " \t\r"), []byte("\n"))
+	rest, isArray := bytes.CutPrefix(head, []byte("["))
+	if isArray {
+		rest = bytes.TrimLeft(rest, whiteSpace)
+	}
+	rest, isObject := bytes.CutPrefix(rest, []byte("{"))
+	inObject := bytes.TrimLeft(rest, whiteSpace)
+	switch {
+	case !isObject || len(inObject) == 0 || inObject[0] != '"' && inObject[0] != '}':
+		return Detect
+	case isArray || bytes.IndexByte(rest[:len(rest)-len(inObject)], '\n') >= 0:
+		return JSON
+	}
+	return JSONL
 }
 
-const byteOrderMark = "\xef\xbb\xbf"
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	whiteSpace    = " \t\r\n"
+)
 
-// withoutSpace cuts a byte order mark and white space in front.
+// withoutSpace cuts a byte order mark and white space from the start of b.
 func withoutSpace(b []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), " \t\r\n")
+	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), whiteSpace)
 }
 
 // compressions are the extensions of compressed files.
 var compressions = []string{".gz", ".bz2", ".xz", ".zst"}
 
-// extension returns the extension of a path or URL in lower case, without the extension of a compression and without
-// the query of a URL, which wget keeps in the names of files, also after an @.
+// extension returns the extension of a path or URL in lower case, without the extension of a
+// compression and without the query of a URL. In the file names of wget, a query may follow an @.
 func extension(name string) string {
-	name = strings.ToLower(path.Base(withoutQuery(name)))
+	if end := strings.IndexAny(name, "?@"); end > 0 {
+		name = name[:end]
+	}
+	name = strings.ToLower(path.Base(name))
 	for _, c := range compressions {
 		name = strings.TrimSuffix(name, c)
 	}
@@ -194,46 +180,30 @@ func formatByName(name string) Format {
 	return Detect
 }
 
-type foreignFormat struct {
-	name       string
-	advice     string
-	magic      string
-	extensions []string
-	is         func(lines []string) bool
+// unsupported has the name of formats that are not read, and advice, by extension. Without it, a text
+// file of such a format would be one document.
+var unsupported = map[string][2]string{
+	".csv": csv, ".tsv": csv, ".mht": mhtml, ".mhtml": mhtml, ".cdx": cdx, ".cdxj": cdx, ".parquet": parquet,
 }
 
-func (f *foreignFormat) skip() *Skip {
-	return &Skip{Reason: "not supported: " + f.name, Detail: f.advice, Document: true, Unrecognized: true}
-}
+var (
+	csv = [2]string{"CSV", `convert it to JSON Lines: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); ` +
+		`[print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -`}
+	mhtml   = [2]string{"MHTML", "save the page as HTML"}
+	cdx     = [2]string{"CDX", "an index of web archives has no text: pass the archives"}
+	parquet = [2]string{"Parquet", "convert it to JSON Lines: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; " +
+		"neardup-parquet FILE | neardup dedup --format jsonl -"}
+)
 
-// foreign are formats that are not read, with advice for each. A format is recognized by its first
-// bytes, its extension or its first lines. Without this list, a text file of such a format would be
-// one document.
-var foreign = []foreignFormat{
-	{"Parquet", `make JSON lines of it: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; neardup-parquet FILE | neardup dedup --format jsonl -`, "PAR1", nil, nil},
-	{"Arrow", `make JSON lines of it, with duckdb or pyarrow`, "ARROW1", nil, nil},
-	{"Avro", `make JSON lines of it: avro-tools tojson FILE | neardup dedup --format jsonl -`, "Obj\x01", nil, nil},
-	{"SQLite", `print its pages: sqlite3 -json FILE 'SELECT url, html FROM pages' | neardup dedup --format json -`, "SQLite format 3\x00", nil, nil},
-	{"lz4", "decompress it: lz4 -dc FILE | neardup dedup -", "\x04\x22\x4d\x18", nil, nil},
-	{"7z", "unpack it and name the folder", "7z\xbc\xaf\x27\x1c", nil, nil},
-	{"RAR", "unpack it and name the folder", "Rar!\x1a\x07", nil, nil},
-	{"PDF", "take the text out of it: pdftotext FILE FILE.txt", "%PDF-", nil, nil},
-	{"MHTML", "take the page out of it, as Python's package email does, or save it as HTML", "", []string{".mht", ".mhtml"}, nil},
-	{"CDX", "an index of web archives has no text: name the archives", "", []string{".cdx", ".cdxj"}, nil},
-	{"a list of URLs", "it has no text: crawl them first, and name what the crawler saved" + orOneText, "", nil, func(lines []string) bool { return all(lines, urlLine.MatchString) }},
-	{"CSV", `make JSON lines of it: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); [print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -` + orOneText, "", []string{".csv", ".tsv"}, nil},
-}
-
-const orOneText = "; if it is one text all the same, --format text"
-
-func all(lines []string, is func(string) bool) bool {
-	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
+func notSupported(name, advice string) *Skip {
+	return &Skip{Reason: "not supported: " + name, Detail: advice, Document: true, Unrecognized: true}
 }
 
 var urlLine = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
 
-// kindOf returns the kind of a document by its declared type, its name, which is a URL or a path, and its
-// content. It is document.KindOf, except that text of no declared type may be code or data of a site.
+// kindOf returns the kind of a document by its declared type, its name, which is a URL or a path, and
+// its content. It is document.KindOf, except that text without a declared type may be code or data of
+// a site.
 func kindOf(contentType, name string, content []byte) (Kind, error) {
 	kind, err := document.KindOf(contentType, content)
 	if err != nil || kind != Text {
@@ -244,7 +214,7 @@ func kindOf(contentType, name string, content []byte) (Kind, error) {
 	}
 	media := codeByName[extension(name)]
 	if media == "" {
-		media = codeByContent(content)
+		media = dataByContent(content)
 	}
 	if media != "" {
 		return 0, fmt.Errorf("%w: %s", document.ErrNotText, media)
@@ -252,7 +222,7 @@ func kindOf(contentType, name string, content []byte) (Kind, error) {
 	return kind, nil
 }
 
-// codeByName are the media types of text that is no document but code or data of a site, by extension.
+// codeByName has the media types of code and data of a site by extension.
 var codeByName = map[string]string{
 	".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript", ".cjs": "text/javascript",
 	".map": "application/json", ".json": "application/json", ".webmanifest": "application/json", ".jsonld": "application/json",
@@ -260,50 +230,30 @@ var codeByName = map[string]string{
 	".rss": "application/rss+xml", ".atom": "application/atom+xml",
 }
 
-var (
-	xmlStart  = regexp.MustCompile(`^(?s:<\?xml\b|(<!--.*?-->\s*)?<(svg|rss|feed|urlset|sitemapindex|opml|rdf:RDF)[\s>])`)
-	cssStart  = regexp.MustCompile(`^(?s:/\*.*?\*/\s*)*(@(charset|import|media|font-face|namespace|keyframes)\b[^\n]*[;{]|[-\w.#:*\[\]="',>~+() ]{1,200}\{\s*[-a-z]+\s*:[^{};<>]+[;}])`)
-	codeStart = regexp.MustCompile(`^(?s:/\*.*?\*/\s*|//[^\n]*\n\s*)*(["']use strict["']|[!+;]?\(?(async )?function\b *\w*\(|[!+;]?\(\(?[\w, ]*\)? *=>|(var|let|const) [\w$]+ *=|import [\w$*{}, ]+ from ["']|(window|self|module|exports|define)[.\[(][^\n]*[=(])`)
-)
+var xmlStart = regexp.MustCompile(`^(?s:<\?xml\b|(<!--.*?-->\s*)?<(svg|rss|feed|urlset|sitemapindex|opml|rdf:RDF)[\s>])`)
 
-// codeByContent returns the media type of text that is code or data by its first bytes, "" for other text.
-func codeByContent(content []byte) string {
-	head := withoutSpace(content[:min(len(content), sniffBytes)])
+// dataByContent returns the media type of JSON and XML, or "" for other text.
+func dataByContent(content []byte) string {
+	content = withoutSpace(content)
 	switch {
-	case len(head) == 0:
-		return ""
-	case (head[0] == '{' || head[0] == '[') && isJSON(withoutSpace(content)):
+	case len(content) > 0 && (content[0] == '{' || content[0] == '[') && isJSON(content):
 		return "application/json"
-	case xmlStart.Match(head):
+	case xmlStart.Match(content[:min(len(content), sniffBytes)]):
 		return "application/xml"
-	case cssStart.Match(head):
-		return "text/css"
-	case codeStart.Match(head):
-		return "text/javascript"
 	}
 	return ""
 }
 
-// isJSON reports whether content is JSON objects or arrays, or its beginning is, if it is cut or long.
+// isJSON reports whether the first tokens of content are JSON. Content may be cut off.
 func isJSON(content []byte) bool {
 	d := newDecoder(content)
-	for n := range 100 {
-		if _, err := d.ReadToken(); err == io.EOF {
-			return n > 2
-		} else if err != nil {
-			return n > 3 && errors.Is(err, io.ErrUnexpectedEOF)
+	for range 100 {
+		if _, err := d.ReadToken(); err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		}
 	}
 	return true
 }
 
-// statusSkip is the Skip of an answer whose HTTP status is not 200.
+// statusSkip returns the Skip of a response whose HTTP status is not 200.
 func statusSkip(status int) *Skip { return &Skip{Reason: fmt.Sprintf("status %d", status)} }
-
-// withoutQuery returns a name up to the query that follows it, as in the files of wget.
-func withoutQuery(name string) string {
-	if end := strings.IndexAny(name, "?@"); end > 0 {
-		return name[:end]
-	}
-	return name
-}

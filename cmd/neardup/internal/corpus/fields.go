@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// field is what a field of JSON lines is for.
+// field is the purpose of a field of a JSON record.
 type field uint8
 
 const (
@@ -28,12 +29,12 @@ const (
 	fields
 )
 
-// bodySimhash is httpx's own simhash, which is read into lists only: it is none of a page's
-// analyzer here. It is decimal.
+// bodySimhash is the decimal simhash that httpx computes. It counts only in lists, because it is not
+// comparable with the fingerprints of pages.
 const bodySimhash = "hash.body_simhash"
 
-// usualFields are the names that crawlers and corpora use, those first that count before
-// the others where a record has several. A dot leads into an object.
+// usualFields has the names that crawlers and corpora use. If a record has several of them, the first
+// name counts. A dot leads into an object.
 var usualFields = [fields][]string{
 	keyField: {
 		"url",                          // crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
@@ -67,34 +68,27 @@ var usualFields = [fields][]string{
 		"response.statusCode", "response.status", // others
 		"statusCode", "http_status", "httpStatus", "status", // Scrapy
 	},
-	outputField: {"verdict", "matches"}, // of lines that neardup wrote
+	outputField: {"verdict", "matches"}, // of lines that neardup writes
 }
 
-// fieldNames finds fields by their names.
+// fieldNames finds the fields of records by their names.
 type fieldNames struct {
 	names   [fields][]string
-	wanted  map[string][]wanted // by the way to a field, with a dot between names
-	objects map[string]bool     // that lead to one
-
-	found [fields]atomic.Bool // by any record
-}
-
-// wanted is a field and the rank of one of its names: the greater the better.
-type wanted struct {
-	field field
-	rank  int
+	wanted  map[string]bool     // all names
+	objects map[string]bool     // names of objects that may have wanted fields
+	found   [fields]atomic.Bool // in any record
 }
 
 func newFieldNames(named *Fields) *fieldNames {
-	f := &fieldNames{names: usualFields, wanted: make(map[string][]wanted), objects: make(map[string]bool)}
+	f := &fieldNames{names: usualFields, wanted: make(map[string]bool), objects: make(map[string]bool)}
 	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope, contentField: named.Content} {
 		if name != "" {
 			f.names[field] = []string{name}
 		}
 	}
-	for n, names := range f.names {
-		for i, name := range names {
-			f.wanted[name] = append(f.wanted[name], wanted{field(n), len(names) - i})
+	for _, names := range f.names {
+		for _, name := range names {
+			f.wanted[name] = true
 			for at, c := range name {
 				if c == '.' {
 					f.objects[name[:at]] = true
@@ -105,7 +99,7 @@ func newFieldNames(named *Fields) *fieldNames {
 	return f
 }
 
-// missing says which fields a record might have had.
+// missing returns a message with the fields that a record may have.
 func (f *fieldNames) missing(list bool) string {
 	if list {
 		return fmt.Sprintf("there is no field %s", strings.Join(f.names[fingerprintField], ", "))
@@ -113,10 +107,16 @@ func (f *fieldNames) missing(list bool) string {
 	return fmt.Sprintf("there is no string field %s; --content-field names another one", strings.Join(f.names[contentField], ", "))
 }
 
-// values are the fields that were found of a record.
-type values [fields]choice
+// value is a field of a record. The zero value means that the record has no such field.
+type value struct {
+	name  string
+	value jsontext.Value // a string or a number
+}
 
-// status returns the HTTP status of the page in a record, 0 if it names none. Programs that have only
+// values are the fields of a record.
+type values [fields]value
+
+// status returns the HTTP status of the page in a record, or 0 if it has none. Programs that have only
 // floating-point numbers, such as pandas, write it as 404.0.
 func (v *values) status() int {
 	status, err := strconv.Atoi(strings.TrimSuffix(string(v[statusField].text()), ".0"))
@@ -132,23 +132,24 @@ func (v *values) isOutput() bool {
 	case out.name == "matches":
 		return v[fingerprintField].value != nil && out.value.Kind() == '['
 	case out.value.Kind() == '"':
-		return slices.Contains([]string{"new", "duplicate", "unchanged", "changed", "skipped"}, string(out.text())) && v[keyField].value != nil
+		verdicts := []string{"new", "duplicate", "unchanged", "changed", "skipped"}
+		return slices.Contains(verdicts, string(out.text())) && v[keyField].value != nil
 	}
 	return false
 }
 
-// newDecoder returns a decoder of a record that allows duplicate names and, in a string, half of a surrogate
-// pair.
+// newDecoder returns a decoder of a record that allows duplicate names and, in a string, half of a
+// surrogate pair.
 func newDecoder(record []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// find reads a record, which must be one object, and picks the fields out of it. Each run of bytes that are
-// not UTF-8 is U+FFFD. NaN and infinite numbers, which Python writes, are null.
+// find returns the fields of a record, which must be one object. Each run of bytes that are not UTF-8
+// is U+FFFD. NaN and infinite numbers, which Python writes, are null.
 func (f *fieldNames) find(record []byte) (*values, error) {
 	v, err := f.findIn(record)
 	if err != nil {
-		if fixed, found := withoutNaN(record); found {
+		if fixed := withoutNaN(record); !bytes.Equal(fixed, record) {
 			return f.findIn(fixed)
 		}
 	}
@@ -163,53 +164,52 @@ func (f *fieldNames) findIn(record []byte) (*values, error) {
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		return nil, fmt.Errorf("it is not an object")
 	}
-	v := new(values)
-	if err := f.object(d, record, "", v); err != nil {
+	all := make(map[string]jsontext.Value)
+	if err := f.read(d, record, "", all); err != nil {
 		return nil, err
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
 		return nil, fmt.Errorf("something follows the object")
 	}
+	v := new(values)
 	for i := range v {
-		if v[i].value != nil && !f.found[i].Load() {
+		if v[i] = f.choose(field(i), all); v[i].value != nil && !f.found[i].Load() {
 			f.found[i].Store(true)
 		}
 	}
 	return v, nil
 }
 
-var notNumbers = [][]byte{[]byte("-Infinity"), []byte("Infinity"), []byte("NaN")}
-
-// withoutNaN replaces NaN, Infinity and -Infinity outside of strings by null, and reports whether there were
-// any.
-func withoutNaN(record []byte) (fixed []byte, found bool) {
-	inString := false
-	for i := 0; i < len(record); i++ {
-		c := record[i]
-		switch {
-		case inString && c == '\\':
-			fixed = append(fixed, c)
-			i++
-		case c == '"':
-			inString = !inString
-		case !inString && (c == 'N' || c == 'I' || c == '-'):
-			if n := slices.IndexFunc(notNumbers, func(word []byte) bool { return bytes.HasPrefix(record[i:], word) }); n >= 0 {
-				fixed = append(fixed, "null"...)
-				i += len(notNumbers[n]) - 1
-				found = true
-				continue
-			}
-		}
-		if i < len(record) {
-			fixed = append(fixed, record[i])
+// choose returns the first of the names of a field that a record has. A content of white space counts
+// only if there is no other content.
+func (f *fieldNames) choose(n field, all map[string]jsontext.Value) (blank value) {
+	for _, name := range f.names[n] {
+		switch found, ok := all[name]; {
+		case !ok:
+		case n != contentField || !isBlank(found):
+			return value{name, found}
+		case blank.value == nil:
+			blank = value{name, found}
 		}
 	}
-	return fixed, found
+	return blank
 }
 
-// object reads an object, and those in it that may have wanted fields. There are no more of
-// them on the way to a field than its name has dots.
-func (f *fieldNames) object(d *jsontext.Decoder, record []byte, path string, v *values) error {
+var stringOrNaN = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
+// withoutNaN replaces NaN, Infinity and -Infinity outside of strings by null.
+func withoutNaN(record []byte) []byte {
+	return stringOrNaN.ReplaceAllFunc(record, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return []byte("null")
+	})
+}
+
+// read reads an object, and the objects in it that may have wanted fields, into all. The nesting of
+// these objects is bounded by the dots in the names. Of a name that occurs twice, the last value counts.
+func (f *fieldNames) read(d *jsontext.Decoder, record []byte, path string, all map[string]jsontext.Value) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (f *fieldNames) object(d *jsontext.Decoder, record []byte, path string, v *
 		}
 		name := path + token.String()
 		if d.PeekKind() == '{' && f.objects[name] {
-			if err := f.object(d, record, name+".", v); err != nil {
+			if err := f.read(d, record, name+".", all); err != nil {
 				return err
 			}
 			continue
@@ -229,18 +229,10 @@ func (f *fieldNames) object(d *jsontext.Decoder, record []byte, path string, v *
 		if err != nil {
 			return err
 		}
-		if kind := value.Kind(); kind != '"' && kind != '0' && (kind != '[' || name != "matches") {
-			continue
-		}
-		for _, w := range f.wanted[name] {
-			rank := w.rank
-			if w.field == contentField && isBlank(value) {
-				rank -= len(f.names[contentField]) // any other content is better
-			}
-			if c := &v[w.field]; rank >= c.rank || c.value == nil {
-				end := int(d.InputOffset())
-				*c = choice{rank, name, record[end-len(value) : end]} // what the decoder gives is its own
-			}
+		kind := value.Kind()
+		if f.wanted[name] && (kind == '"' || kind == '0' || kind == '[' && name == "matches") {
+			end := int(d.InputOffset())
+			all[name] = record[end-len(value) : end] // the value itself is in the buffer of the decoder
 		}
 	}
 	_, err := d.ReadToken() // the closing brace
@@ -256,29 +248,22 @@ func isBlank(value jsontext.Value) bool {
 	return len(bytes.TrimSpace(text)) == 0
 }
 
-// choice is the best of the fields found: of several names the first, of fields of one name
-// the last.
-type choice struct {
-	rank  int
-	name  string
-	value jsontext.Value // a string or a number
-}
-
-// text is the text of a string, in memory of its own, or the digits of a number; nil for no
-// value.
-func (c *choice) text() []byte {
-	if c.value.Kind() != '"' {
-		return c.value
+// text returns a new slice with the text of a string, or the digits of a number. It returns nil if
+// there is no value.
+func (v *value) text() []byte {
+	if v.value.Kind() != '"' {
+		return v.value
 	}
-	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(c.value)), c.value) // an error is of a surrogate alone, which is U+FFFD
+	// An error means half of a surrogate pair, which is U+FFFD.
+	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(v.value)), v.value)
 	return text
 }
 
-// fingerprint reads a fingerprint. A number is decimal, however many digits it has.
-func (c *choice) fingerprint() (fingerprint.Fingerprint, error) {
-	if text := string(c.text()); c.value.Kind() != '"' || c.name == bodySimhash {
+// fingerprint parses a fingerprint. A number is decimal, however many digits it has.
+func (v *value) fingerprint() (fingerprint.Fingerprint, error) {
+	text := string(v.text())
+	if v.value.Kind() != '"' || v.name == bodySimhash {
 		return parseDecimal(text)
-	} else {
-		return parseFingerprint(text)
 	}
+	return parseFingerprint(text)
 }

@@ -6,28 +6,28 @@ import (
 	document "github.com/neardup/neardup/fingerprint/page"
 )
 
-// lineFactor is how much longer than Options.MaxDocument a line may be:
-// escapes and other fields take room.
+// lineFactor is the length of the longest line in units of Options.MaxDocument. Escapes and other
+// fields take room.
 const lineFactor = 4
 
-// jsonLines reads an object a line.
+// jsonLines reads an object per line.
 func (s *source) jsonLines() {
-	s.jsonParts(func() bool { return len(s.w.chunk()) > 0 }, s.w.line)
+	s.objects(func() bool { return len(s.w.chunk()) > 0 }, s.w.line)
 }
 
-// jsonValues reads a JSON array of objects, or objects that stand behind each other, over
-// any number of lines. What stands between commas and is no object is a skip.
+// jsonValues reads a JSON array of objects, or a sequence of objects, over any number of lines. A
+// value that is not an object is a skip.
 func (s *source) jsonValues() {
-	array := false // its end is missing
-	s.jsonParts(func() bool {
+	inArray := false
+	s.objects(func() bool {
 		for {
-			next, more := s.w.skip(" \t\r\n,")
+			next, more := s.w.skip(whiteSpace + ",")
 			switch {
-			case more && (array && next == ']' || !array && next == '['):
-				array = !array
+			case more && (inArray && next == ']' || !inArray && next == '['):
+				inArray = !inArray
 				s.w.advance(1)
 				continue
-			case !more && array && s.w.corruption() == nil:
+			case !more && inArray && s.w.corruption() == nil:
 				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
 			}
 			return more
@@ -35,57 +35,32 @@ func (s *source) jsonValues() {
 	}, func(dst []byte, limit int) ([]byte, int64, bool) { return s.w.cut(dst, limit, new(valueCutter).next) })
 }
 
-// jsonParts reads an object for each time that begin finds one: what cut gives, as lookahead.line does.
-func (s *source) jsonParts(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
+// objects reads an object with cut, as lookahead.line reads a line, each time that begin returns true.
+func (s *source) objects(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
 	s.w.skipMark()
-	limit := s.lineLimit()
-	var buf []byte
-	for more := true; more; {
-		if !begin() {
-			if c := s.w.corruption(); c != nil {
-				s.skip(s.w.pos, "", c.skip())
-			}
-			return
-		}
-		buf = reuse(buf)
+	opts := &s.opts // the records must not keep the buffers of s
+	limit := lineFactor*opts.MaxDocument + 64<<10
+	for more := true; more && begin(); {
 		offset := s.w.pos
-		var size int64
-		var whole bool
-		buf, size, whole = cut(buf, int(limit))
-		if !whole {
-			if c := s.w.corruption(); c != nil {
-				s.skip(offset, "", c.skip())
-				return
-			}
-		}
+		object, size, whole := cut(nil, int(limit))
 		switch {
+		case !whole && s.w.corruption() != nil:
+			s.skip(offset, "", s.w.corruption().skip())
+			return
 		case size > limit:
 			more = s.skip(offset, "", tooLarge(limit))
-		case len(bytes.TrimSpace(buf)) > 0:
-			more = s.sendObject(offset, bytes.Clone(buf))
+		case len(bytes.TrimSpace(object)) > 0:
+			u := &RawRecord{record: Record{Offset: offset}, bytes: cap(object)}
+			if opts.Originals != nil {
+				u.record.Original = &Original{Format: JSONL, Compressed: s.w.compressed(), Body: object}
+			}
+			u.parse = func(rec *Record) { rec.setJSON(object, opts, false) }
+			more = s.sendRaw(u)
 		}
 	}
-}
-
-func (s *source) lineLimit() int64 { return lineFactor*s.opts.MaxDocument + 64<<10 }
-
-// reuse gives a buffer to be used again. What one long line took is not held on to.
-func reuse(buf []byte) []byte {
-	if cap(buf) > 1<<20 && len(buf) < cap(buf)/8 {
-		return nil
+	if c := s.w.corruption(); c != nil {
+		s.skip(s.w.pos, "", c.skip())
 	}
-	return buf[:0]
-}
-
-// sendObject sends an object that is still to be parsed.
-func (s *source) sendObject(offset int64, object []byte) bool {
-	opts := &s.opts
-	rec := Record{Offset: offset}
-	if s.opts.Originals != nil {
-		rec.Original = &Original{Format: JSONL, Compressed: s.w.compressed(), Body: object}
-	}
-	parse := func(rec *Record) { rec.setJSON(object, opts, false) }
-	return s.sendRaw(&RawRecord{record: rec, bytes: cap(object), parse: parse})
 }
 
 // valueCutter finds the end of a JSON value.
@@ -94,7 +69,7 @@ type valueCutter struct {
 	begun, inString, escape bool
 }
 
-// next says how much of c belongs to the value, and whether it ends there.
+// next returns how many bytes of c belong to the value, and whether the value ends there.
 func (v *valueCutter) next(c []byte) (n int, ended bool) {
 	defer func() { v.begun = true }()
 	for i := 0; i < len(c); i++ {
@@ -133,30 +108,29 @@ func (v *valueCutter) next(c []byte) (n int, ended bool) {
 	return len(c), false
 }
 
-// setJSON makes a document, or a skip, of an object. In a list its fingerprint counts, else
-// its content if it has some.
+// setJSON makes rec a document or a skip according to an object. If the object is in a list, its
+// fingerprint counts. Otherwise its content counts, if it has any.
 func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	skip := func(reason, detail string, err error) {
 		rec.Skip = &Skip{Reason: reason, Detail: detail, Document: true, Err: err}
 	}
-	v, err := opts.names.find(object)
+	o, err := opts.names.find(object)
 	if err != nil {
 		skip(BadJSON, err.Error(), err)
 		return
 	}
-	rec.Key, rec.Scope = string(v[keyField].text()), string(v[scopeField].text())
-	content, ready := &v[contentField], &v[fingerprintField]
-	if status := v.status(); status != 0 && status != 200 && !list {
+	rec.Key, rec.Scope = string(o[keyField].text()), string(o[scopeField].text())
+	content, ready := &o[contentField], &o[fingerprintField]
+	if status := o.status(); status != 0 && status != 200 && !list {
 		rec.Skip = statusSkip(status)
 		return
 	}
-	if content.value == nil && !list && v.isOutput() {
+	if content.value == nil && !list && o.isOutput() {
 		rec.Skip = &Skip{Reason: "output of neardup", Detail: "a line about a document"}
 		return
 	}
 	if ready.value != nil && (list || ready.name != bodySimhash && content.value == nil) {
-		rec.Fingerprint, err = ready.fingerprint()
-		if err != nil {
+		if rec.Fingerprint, err = ready.fingerprint(); err != nil {
 			skip(BadFingerprint, err.Error(), err)
 			return
 		}
@@ -174,7 +148,7 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	case size > opts.MaxDocument:
 		rec.Skip = tooLarge(opts.MaxDocument)
 	default:
-		if rec.Kind, err = kindOfField(content.name, string(v[typeField].text()), text); err != nil {
+		if rec.Kind, err = kindOfField(content.name, string(o[typeField].text()), text); err != nil {
 			skip(err.Error(), "", nil)
 			return
 		}
@@ -186,8 +160,8 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 // utf8Type is the Content-Type of a document whose content is UTF-8.
 var utf8Type = map[Kind]string{HTML: "text/html; charset=utf-8", Text: "text/plain; charset=utf-8"}
 
-// kindOfField is what a content field holds: by its name if that says it, else by the type that
-// was declared, else by its content.
+// kindOfField returns the kind of the content of a field by the name of the field, else by the
+// declared type, else by the content.
 func kindOfField(name, contentType string, content []byte) (Kind, error) {
 	switch name {
 	case "html", "rawHtml", "cleaned_html":
@@ -197,7 +171,7 @@ func kindOfField(name, contentType string, content []byte) (Kind, error) {
 	}
 	kind, err := document.KindOf(contentType, content)
 	if err != nil && contentType == "" {
-		return Text, nil // it came as a string
+		return Text, nil // it is a JSON string
 	}
 	return kind, err
 }
