@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -24,8 +23,8 @@ func compareCommand(a *app) *cobra.Command {
 		Short: "Explain why two documents match or do not match",
 		Long: `Print the distances and lengths of two documents, the limits, and the words that differ:
 [-words in A only-] {+words in B only+}. A and B are each a file, - for standard input, or a key in
-the index. With --in, they are keys of documents of that input, or records: FILE#NUMBER. The words of
-a key in an index are not known.`,
+the index. With --in, they are keys of documents of that input. The words of a key in an index are not
+known.`,
 		Example: `  neardup compare a.html b.html
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
   curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,
@@ -52,7 +51,7 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err e
 	f.analyzer = a
 	k := defaultK
 	if indexes.dir != "" {
-		x, err := indexes.openToCompare(indexes.dir, a.asked, true, new(matchFlags))
+		x, err := indexes.openPages(a.asked)
 		if err != nil {
 			return err
 		}
@@ -131,9 +130,8 @@ func (f *finder) find(ctx context.Context, in string) (sides [2]*compare.Documen
 // findIn reads an input until both documents are found.
 func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Document, err error) {
 	err = f.records(ctx, in, func(r *corpus.Record) (more bool, err error) {
-		key, record := f.analyzer.key(r), fmt.Sprintf("%s#%d", r.Source, r.Number)
 		for n, name := range f.call.args {
-			if (name == key || name == record || isPathKey(name, r)) && sides[n] == nil {
+			if name == r.Key && sides[n] == nil {
 				rec := *r
 				if sides[n], err = f.analyze(name, &rec); err != nil {
 					return false, err
@@ -148,12 +146,6 @@ func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Docum
 		}
 	}
 	return sides, err
-}
-
-// isPathKey reports whether the record is a whole file with the path name.
-func isPathKey(name string, r *corpus.Record) bool {
-	path, err := filepath.Abs(name)
-	return err == nil && r.Key != "" && filepath.ToSlash(path) == r.Key
 }
 
 func (f *finder) named(ctx context.Context, name string) (s *compare.Document, err error) {

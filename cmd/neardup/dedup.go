@@ -87,24 +87,27 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without --index, the index is temporary: it is removed after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
-	open := d.indexes.open
-	if d.temporary {
-		open = func(o *neardup.Options) (*neardup.Index, error) { return neardup.Open(d.indexes.dir, o) }
-	}
-	if d.index, err = open(o); err != nil {
+	absent := d.indexes.absent()
+	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.indexes.close(d.index)) }()
+	defer func() { err = errors.Join(err, d.index.Close()) }()
+	if absent && !d.temporary { // a misspelt name creates an index
+		d.call.logf("created index %s", d.indexes.dir)
+	}
 	docs.analyzer.Signer = d.index.Signer()
 	d.rule = d.match.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
 	d.summary.Verdicts = make(map[string]int64)
 	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error { return d.check(ctx, batch) })
 	if err == nil {
-		err = d.indexes.expire(ctx, d.index)
+		_, err = d.index.Expire(ctx, d.indexes.expiry) // the run may have been too short for the background
 	}
 	if err != nil {
 		return err
+	}
+	if n := d.index.Stats().Expired; n > 0 {
+		d.call.logf("%d documents were deleted from the index by the retention limits", n)
 	}
 	if crowded := d.index.Stats().Crowded; crowded != "" {
 		d.call.logf("warning: %s", crowded)

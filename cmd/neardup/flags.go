@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -290,12 +288,11 @@ func (a *analyzer) scopeOf(r *corpus.Record) string {
 
 // indexFlags are the flags that select an index and, if it is created, its parameters.
 type indexFlags struct {
-	call    *call
-	dir     string
-	cache   int64
-	k       *int // --max-distance
-	expiry  index.Expiry
-	expired atomic.Int64 // documents that the background deleted
+	call   *call
+	dir    string
+	cache  int64
+	k      *int // --max-distance
+	expiry index.Expiry
 }
 
 // indexFlag defines --index.
@@ -347,36 +344,6 @@ func (f *indexFlags) retentionFlags() *indexFlags {
 	return f
 }
 
-// expire deletes the documents that exceed the retention limits at the end of a run, which may have
-// been too short for the background.
-func (f *indexFlags) expire(ctx context.Context, x *neardup.Index) error {
-	n, err := x.Expire(ctx, f.expiry)
-	f.expired.Add(int64(n))
-	return err
-}
-
-// close closes the index and reports how many documents the retention limits have deleted since it was
-// opened.
-func (f *indexFlags) close(x *neardup.Index) error {
-	err := x.Close() // ends the background, which deletes documents too
-	if n := f.expired.Load(); n > 0 {
-		f.call.logf("%d documents were deleted from the index by the retention limits%s", n, f.retention())
-	}
-	return err
-}
-
-// retention lists the retention limits that were given.
-func (f *indexFlags) retention() string {
-	var limits []string
-	if f.expiry.MaxAge > 0 {
-		limits = append(limits, fmt.Sprintf("--retain-age %v", f.expiry.MaxAge))
-	}
-	if f.expiry.MaxDocuments > 0 {
-		limits = append(limits, fmt.Sprintf("--retain-documents %d", f.expiry.MaxDocuments))
-	}
-	return " (" + strings.Join(limits, ", ") + ")"
-}
-
 // optionsFor returns the options for documents of an analyzer: k of bare fingerprints is importK by default.
 func (f *indexFlags) optionsFor(a *analyzer) *neardup.Options {
 	if a.bare && !f.call.given("max-distance") {
@@ -392,18 +359,7 @@ func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
 		o.Index.MaxDistance = distanceOption(*f.k)
 	}
 	o.Compaction.Expiry = f.expiry
-	o.Compaction.Expired = func(documents int, _ error) { f.expired.Add(int64(documents)) } // expire returns the error again
 	return o
-}
-
-// open opens or creates the index. It reports a created index, because a misspelt name creates one.
-func (f *indexFlags) open(o *neardup.Options) (*neardup.Index, error) {
-	absent := f.absent()
-	x, err := neardup.Open(f.dir, o)
-	if err == nil && absent {
-		f.call.logf("created index %s", f.dir)
-	}
-	return x, err
 }
 
 // absent reports whether the directory of the index does not exist or is empty.
@@ -435,12 +391,10 @@ func (f *indexFlags) exist() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// openToCompare opens an index for reading, to compare documents with it. If bare is set, the index may be
-// of fingerprints.
-func (f *indexFlags) openToCompare(dir, analyzer string, bare bool, m *matchFlags) (*neardup.Index, error) {
-	o := &neardup.Options{Bare: bare, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}}
-	m.set(&o.Index)
-	return neardup.Open(dir, o)
+// openPages opens an index, which may be of fingerprints, to compare pages with it. analyzer is the name
+// of its analyzer; "" is any.
+func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
+	return neardup.Open(f.dir, &neardup.Options{Bare: true, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}})
 }
 
 // matchFlags are the flags of the rule of a match, except k.
@@ -456,29 +410,12 @@ func (c *call) matchFlags() *matchFlags {
 	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of long near-duplicates (0: %d; -1: shingles are not compared)", match.MaxShingleDistance))
 	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the limit of texts of 80 to 250 words is smaller (0: %d; -1: one limit for all lengths)", match.ShortAllowance))
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
-	c.check(func() error {
-		switch {
-		case f.shingle < -1 || f.shingle > 384:
-			return usagef("--max-shingle-distance is %d, want 1 to 384, 0 for the default, or -1 for any", f.shingle)
-		case f.allowance < -1 || f.allowance > 384:
-			return usagef("--short-allowance is %d, want 1 to 384, 0 for the default, or -1 for none", f.allowance)
-		case f.ratio != -1 && !(f.ratio >= 1):
-			return usagef("--max-length-ratio is %v, want 1 or more, or -1 for any", f.ratio)
-		}
-		return nil
-	})
 	return f
 }
 
 // siteTemplatesFlag adds the flag that separates pages of one template.
 func (f *matchFlags) siteTemplatesFlag(c *call) *matchFlags {
 	c.flags.BoolVar(&f.templates, "site-templates", false, "separate pages of one site (the host of their URLs) that share a template, by how different the stored pages of the site are")
-	c.check(func() error {
-		if f.templates && f.shingle < 0 {
-			return usagef("--site-templates compares shingles, and --max-shingle-distance is %d", f.shingle)
-		}
-		return nil
-	})
 	return f
 }
 

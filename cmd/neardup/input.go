@@ -275,17 +275,16 @@ func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
 	return nil, usagef("--format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.cmd.Name())
 }
 
-// chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end. If strict
-// is set, a line that is not a fingerprint is an error.
-func (c *call) chunks(ctx context.Context, reader *corpus.Reader, strict bool) iter.Seq2[*corpus.Chunk, error] {
+// chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end.
+func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
 		defer c.reading(ctx, reader)()
-		log := &skipLog{call: c, strict: strict}
+		log := &skipLog{call: c}
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
 				c.documents += int64(len(chunk.Fingerprints))
 				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list is valid: it has no pairs
-				err = log.write(chunk)
+				log.write(chunk)
 			}
 			if !yield(chunk, err) || err != nil {
 				return
@@ -302,17 +301,13 @@ const maxSkipLines = 10
 
 // skipLog logs the skipped lines of lists.
 type skipLog struct {
-	call   *call
-	strict bool // the first skipped line is an error
-	n      int  // messages so far
+	call *call
+	n    int // messages so far
 }
 
-func (l *skipLog) write(chunk *corpus.Chunk) error {
+func (l *skipLog) write(chunk *corpus.Chunk) {
 	for _, rec := range chunk.Skips() {
-		switch {
-		case l.strict && !rec.Skip.Broken:
-			return fmt.Errorf("%s line %d: %s", rec.Source, rec.Number, rec.Skip.Detail)
-		case !rec.Skip.Document || l.n == maxSkipLines:
+		if !rec.Skip.Document || l.n == maxSkipLines {
 			continue
 		}
 		further := ""
@@ -321,7 +316,6 @@ func (l *skipLog) write(chunk *corpus.Chunk) error {
 		}
 		l.call.logf("%s: skipped: %s%s", position(&rec), rec.Skip, further)
 	}
-	return nil
 }
 
 // position returns the file, the number and the offset of a record.

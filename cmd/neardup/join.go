@@ -170,8 +170,7 @@ func (j *joining) run(ctx context.Context, what string, do func(s groups.Source,
 		inputs := &inputFlags{call: c, Options: corpus.Options{Format: format}}
 		reader, err := inputs.readerOf(names...)
 		if err == nil {
-			strict := format == corpus.Decimal // simhash-cpp ends at a line that is not a number
-			lists, err = groups.Read(c.chunks(ctx, reader, strict), j.k, j.stars)
+			lists, err = groups.Read(c.chunks(ctx, reader), j.k, j.stars)
 		}
 		return err
 	}

@@ -148,7 +148,7 @@ func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Docum
 	reader, err := f.listReader(f.call.args)
 	f.call.inputs = true
 	return func(yield func(index.Document, error) bool) {
-		for chunk, err := range f.call.chunks(ctx, reader, false) {
+		for chunk, err := range f.call.chunks(ctx, reader) {
 			if err != nil {
 				yield(index.Document{}, err)
 				return

@@ -9,8 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
@@ -88,24 +86,18 @@ func (f *indexFlags) newPlan(design string, k int) (p *plan.Plan, err error) {
 
 func deleteCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:   "delete --index DIR [flags] [KEY...]",
-		Short: "Delete documents by key, by ID or by age",
+		Use:   "delete --index DIR [flags] KEY...",
+		Short: "Delete documents by key or by ID",
 		Long: `Delete the documents with these keys; - reads keys from standard input, one per line. With --ids, the
 arguments or lines are IDs. An ID is never used again: a document that was stored again stays.
 
 ` + quotedKeys,
 		Example: `  neardup delete --index ix http://example.org/
-  neardup delete --index ix --before 90d
-  neardup clusters --index ix --star --output-format removals | neardup delete --index ix --ids -`,
+  neardup clusters --index ix --removals | neardup delete --index ix --ids -`,
 	})
 	indexes := c.requiredIndexFlag()
-	var bound time.Time
-	c.valueFlag("before", "", "delete documents that were last seen before this `time`: 2026-01-31 (midnight UTC), 2026-01-31T12:00:00Z, or a duration ago such as 30d", func(s string) (err error) {
-		bound, err = parseTime(s, time.Now())
-		return err
-	})
-	byID := c.flags.Bool("ids", false, "delete by ID; the IDs take 8 bytes of memory each")
-	return c.runs(func(ctx context.Context) error { return c.delete(ctx, indexes, bound, *byID) })
+	byID := c.flags.Bool("ids", false, "delete by ID")
+	return c.runs(func(ctx context.Context) error { return c.delete(ctx, indexes, *byID) })
 }
 
 // deleteLine is the output of delete.
@@ -113,9 +105,12 @@ type deleteLine struct {
 	Deleted int `json:"deleted"`
 }
 
-func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time, byID bool) error {
-	if bound.IsZero() && len(c.args) == 0 {
-		return usagef("nothing to delete: give a KEY, - to read keys from standard input, or --before")
+// deleteBatch is the number of documents that delete deletes at once.
+const deleteBatch = 4096
+
+func (c *call) delete(ctx context.Context, indexes *indexFlags, byID bool) error {
+	if len(c.args) == 0 {
+		return usagef("nothing to delete: give a KEY, or - to read keys from standard input")
 	}
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
@@ -124,34 +119,38 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, bound time.Time,
 		}
 		defer remove()
 	}
-	var ids []uint64
-	if byID {
-		var err error
-		if ids, err = c.ids(); err != nil {
-			return fmt.Errorf("%w; nothing was deleted", err)
-		}
-	}
-	x, err := index.Open(indexes.dir, &index.Options{MustExist: true, CacheBytes: indexes.cache})
+	x, err := index.Open(indexes.dir, &index.Options{MustExist: true})
 	if err != nil {
 		return err
 	}
-	expired, deleted, given := 0, 0, len(ids)
-	done, stop := c.counting("documents", uint64(given))
+	done, stop := c.counting("documents", 0)
 	defer stop()
-	if !bound.IsZero() {
-		expired, err = x.DeleteBefore(ctx, bound)
-	}
-	switch {
-	case err != nil:
-	case byID:
-		deleted, err = x.DeleteIDs(ctx, ids...)
-	default:
-		deleted, given, err = c.deleteKeys(ctx, x, done)
-	}
+	deleted, given := 0, 0
+	err = c.nameBatches(func(names []string) error {
+		n, err := deleteNames(ctx, x, names, byID)
+		deleted, given = deleted+n, given+len(names)
+		done.Add(int64(len(names)))
+		return err
+	})
 	if err == nil && deleted < given {
 		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
 	}
-	return errors.Join(err, c.printJSON(deleteLine{expired + deleted}), x.Close())
+	return errors.Join(err, c.printJSON(deleteLine{deleted}), x.Close())
+}
+
+// deleteNames deletes documents by key or by ID.
+func deleteNames(ctx context.Context, x *index.Index, names []string, byID bool) (int, error) {
+	if !byID {
+		return x.Delete(ctx, names...)
+	}
+	ids := make([]uint64, len(names))
+	for i, name := range names {
+		var err error
+		if ids[i], err = strconv.ParseUint(name, 10, 64); err != nil {
+			return 0, fmt.Errorf("%.40q is not an ID", name)
+		}
+	}
+	return x.DeleteIDs(ctx, ids...)
 }
 
 // readAhead reads standard input to its end, into a temporary file unless it is a file. The process that
@@ -179,46 +178,20 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	return remove, err
 }
 
-// ids returns the IDs that the arguments name.
-func (c *call) ids() (ids []uint64, err error) {
-	err = c.eachName(func(name string) error {
-		id, err := strconv.ParseUint(name, 10, 64)
-		if err != nil {
-			return fmt.Errorf("number %d: %.40q is not an ID", len(ids)+1, name)
-		}
-		ids = append(ids, id)
-		return nil
-	})
-	return ids, err
-}
-
-// deleteKeys deletes the documents with the keys that the arguments name, in batches. given is the number of
-// keys.
-func (c *call) deleteKeys(ctx context.Context, x *index.Index, done *atomic.Int64) (deleted, given int, err error) {
-	var keys []string
-	flush := func() error {
-		n, err := x.Delete(ctx, keys...)
-		done.Add(int64(len(keys)))
-		deleted, given, keys = deleted+n, given+len(keys), keys[:0]
-		return err
-	}
-	err = c.eachName(func(key string) error {
-		if keys = append(keys, key); len(keys) < maxBatch {
+// nameBatches calls do with the arguments, in batches; "-" stands for the lines of standard input.
+func (c *call) nameBatches(do func(names []string) error) error {
+	var batch []string
+	add := func(name string) error {
+		if batch = append(batch, name); len(batch) < deleteBatch {
 			return nil
 		}
-		return flush()
-	})
-	if err == nil {
-		err = flush()
+		err := do(batch)
+		batch = batch[:0]
+		return err
 	}
-	return deleted, given, err
-}
-
-// eachName calls do with each argument; "-" stands for the lines of standard input.
-func (c *call) eachName(do func(name string) error) error {
 	for _, arg := range c.args {
 		if arg != "-" {
-			if err := do(arg); err != nil {
+			if err := add(arg); err != nil {
 				return err
 			}
 			continue
@@ -226,7 +199,7 @@ func (c *call) eachName(do func(name string) error) error {
 		lines, read := bufio.NewScanner(c.in), 0
 		lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
 		for ; lines.Scan(); read++ {
-			if err := do(corpus.UnquoteKey(lines.Text())); err != nil {
+			if err := add(corpus.UnquoteKey(lines.Text())); err != nil {
 				return err
 			}
 		}
@@ -234,24 +207,7 @@ func (c *call) eachName(do func(name string) error) error {
 			return fmt.Errorf("standard input, line %d: %w", read+1, err)
 		}
 	}
-	return nil
-}
-
-// parseTime parses a date in UTC, a time, or a duration before now. The time must be in the past: any
-// other one would delete every document.
-func parseTime(s string, now time.Time) (time.Time, error) {
-	t := now
-	if d, err := parseDuration(s); err == nil {
-		t = now.Add(-d)
-	} else if t, err = time.Parse(time.RFC3339, s); err != nil {
-		if t, err = time.Parse(time.DateOnly, s); err != nil {
-			return t, errors.New("want a date, an RFC 3339 time or a duration such as 30d")
-		}
-	}
-	if !t.Before(now) {
-		return t, errors.New("it is not in the past, so it would delete every document; to do that, remove the directory of the index")
-	}
-	return t, nil
+	return do(batch)
 }
 
 func checkpointCommand(a *app) *cobra.Command {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/bench"
@@ -30,18 +27,15 @@ func statsCommand(a *app) *cobra.Command {
 		Args: noArgs,
 	})
 	indexes := c.requiredIndexFlag()
-	plot := c.flags.String("plot", "", "draw the distribution of the fingerprints into `FILE`-leading.svg and FILE-buckets.svg (or .png), or leading.svg and buckets.svg in a folder; the numbers are printed too")
+	var plot string
+	c.folderFlag(&plot, "plot", "draw the distribution of the fingerprints into leading.svg and buckets.svg in this `folder`, and print the numbers too")
 	return c.runs(func(ctx context.Context) error {
-		leading, buckets, err := distributionFiles(*plot)
-		if err != nil {
-			return err
-		}
 		return indexes.read(func(x *index.Index) error {
 			line := statsLine{Stats: x.Stats()}
-			if *plot != "" {
+			if plot != "" {
 				var err error
 				if line.Distribution, err = c.distributionOf(ctx, x); err == nil {
-					err = line.Distribution.Draw(leading, buckets)
+					err = line.Distribution.Draw(plot)
 				}
 				if err != nil {
 					return err
@@ -72,19 +66,6 @@ func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Dist
 	}
 	slices.Sort(fps)
 	return figure.NewDistribution(slices.Compact(fps)), nil
-}
-
-// distributionFiles returns the files of the two parts of the figure.
-func distributionFiles(path string) (leading, buckets string, err error) {
-	extension := filepath.Ext(path)
-	if info, err := os.Stat(path); extension == "" || err == nil && info.IsDir() {
-		return filepath.Join(path, "leading.svg"), filepath.Join(path, "buckets.svg"), nil
-	}
-	if err := figure.Check(path); err != nil {
-		return "", "", usagef("--plot: %v", err)
-	}
-	base := strings.TrimSuffix(path, extension)
-	return base + "-leading" + extension, base + "-buckets" + extension, nil
 }
 
 func evalCommand(a *app) *cobra.Command {
@@ -135,7 +116,11 @@ notices in five scripts, with two fetches of each page.`,
 			}
 			signers[seed] = a.Signer
 		}
-		rule := eval.Rule(limits.rule(*k))
+		limit := limits.rule(*k)
+		if err := limit.Check(); err != nil {
+			return usageError{err}
+		}
+		rule := eval.Rule(limit)
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
 			report = labelled.Measure(rule)
 			report.Analyzer = signers[0].Name()

@@ -13,7 +13,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/matches"
-	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
@@ -108,7 +107,7 @@ func (q *querying) scanning() *scanning {
 
 // withIndex opens the index for do.
 func (q *querying) withIndex(do func(*neardup.Index) error) error {
-	x, err := q.indexes.openToCompare(q.indexes.dir, "", true, new(matchFlags))
+	x, err := q.indexes.openPages("")
 	if err != nil {
 		return err
 	}
@@ -238,22 +237,13 @@ func (s *scanning) run(ctx context.Context, docs *documentReader) error {
 	if s.call.given("scope") {
 		return usagef("--scope requires --index: a file of fingerprints has no scopes")
 	}
-	switch {
-	case s.file == "-" && slices.Contains(s.call.args, "-"):
-		return usagef("standard input cannot be both the queries and the file to scan")
-	}
-	if info, err := os.Stat(s.file); s.file != "-" && err != nil {
+	if info, err := os.Stat(s.file); err != nil {
 		return fmt.Errorf("--scan: %w", err)
-	} else if s.file != "-" && info.IsDir() {
+	} else if info.IsDir() {
 		return usagef("--scan %s is a folder: if it is an index, name it with --index", s.file)
 	}
 	s.log = &skipLog{call: s.call}
-	scanned := false
 	return docs.forEachBatch(ctx, scanBatches, func(batch []*input) error {
-		if len(batch) > 0 && scanned && s.file == "-" {
-			return fmt.Errorf("standard input can be scanned only once, for at most %d queries that take at most %d MiB: save it to a file", scanBatches.records, scanBatches.bytes>>20)
-		}
-		scanned = true
 		return errors.Join(s.answer(ctx, batch), s.lines.Flush())
 	})
 }
@@ -284,17 +274,15 @@ func (s *scanning) answer(ctx context.Context, batch []*input) error {
 
 // scan reads the file once and calls do with each of its chunks, from several goroutines.
 func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error {
-	reader, err := corpus.New([]string{s.file}, corpus.Options{Stdin: pipe.Cancelable(ctx, s.call.in)})
+	reader, err := corpus.New([]string{s.file}, corpus.Options{})
 	if err != nil {
 		return fmt.Errorf("--scan: %w", err)
 	}
 	for chunk, failed := range reader.Chunks(ctx, do) {
-		if err = failed; err == nil {
-			err = s.log.write(chunk)
-		}
-		if err != nil {
+		if err = failed; err != nil {
 			break
 		}
+		s.log.write(chunk)
 	}
 	s.call.account(reader)
 	return err

@@ -42,21 +42,12 @@ func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
 	}
-	info, err := os.Stat(r.name)
-	if err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(r.name); err == nil && !info.Mode().IsRegular() {
 		return usagef("--report %s is not a regular file", r.name)
 	}
-	if out := r.call.outFile(); out != nil && err == nil {
-		if its, err := out.Stat(); err == nil && os.SameFile(its, info) {
-			return usagef("--report %s is the standard output", r.name)
-		}
-	}
-	if records != "-" && sameFile(records, r.name) {
-		return usagef("--report %s is the file of --output", r.name)
-	}
-	for _, name := range r.call.args {
+	for _, name := range append(slices.Clone(r.call.args), records) {
 		if sameFile(name, r.name) {
-			return usagef("--report %s is an input", r.name)
+			return usagef("--report %s is an input or the file of --output", r.name)
 		}
 	}
 	r.begun = time.Now()

@@ -68,18 +68,10 @@ const (
 
 func (s *serving) check() error {
 	switch {
-	case !isAddress(s.listen):
-		return usagef("--listen %s: want a host and a port, such as 127.0.0.1:7490 or [::1]:7490", s.listen)
 	case s.tokenFile == "" && !isLoopback(s.listen):
 		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an address such as 127.0.0.1:7490", s.listen)
 	}
 	return nil
-}
-
-// isAddress reports whether an address has a host and a port.
-func isAddress(address string) bool {
-	_, _, err := net.SplitHostPort(address)
-	return err == nil
 }
 
 // isLoopback reports whether an address is a loopback address.
@@ -142,7 +134,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	o.Compaction.Done = func(_ compaction.Report, err error) { background("compaction", err) }
 	o.Compaction.Expired = func(documents int, err error) {
 		if documents > 0 {
-			log.Info("documents were deleted by the retention limits"+s.indexes.retention(), "documents", documents)
+			log.Info("documents were deleted by the retention limits", "documents", documents)
 		}
 		background("expiry", err)
 	}
@@ -240,9 +232,6 @@ func (s *serving) tls() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert: %w", err)
-	}
-	if now := time.Now(); now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter) {
-		s.call.logf("--tls-cert %s: clients refuse the certificate: it is valid from %v to %v", s.cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

@@ -313,8 +313,6 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"serve", "--index", "IX", "--listen", "0.0.0.0:7490"}, exitUsage, "set --token-file"},
 		{[]string{"serve", "--index", "IX", "--listen", ":7490"}, exitUsage, "set --token-file"},
 		{[]string{"serve", "--index", "IX", "--listen", "example.com:1"}, exitUsage, "set --token-file"},
-		{[]string{"serve", "--index", "IX", "--listen", "127.0.0.1"}, exitUsage, "want a host and a port"},
-		{[]string{"serve", "--index", "IX", "--listen", "::1:7490"}, exitUsage, "[::1]:7490"},
 		{[]string{"serve", "--index", "IX", "--tls-cert", "c"}, exitUsage, "[tls-cert tls-key]"},
 		{[]string{"serve", "--index", "IX", "--token-file", short}, exitFailed, "want 16 or more"},
 		{[]string{"serve", "--index", "IX", "--listen", "127.0.0.1:0", "--tls-cert", short, "--tls-key", short}, exitFailed, "--tls-cert"},

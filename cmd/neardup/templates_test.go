@@ -56,7 +56,7 @@ func TestSiteTemplates(t *testing.T) {
 		t.Errorf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
 	}
 	t.Logf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
-	if code, _, errs := runHere("", "dedup", "--site-templates", "--max-shingle-distance", "-1", pages); code != exitUsage || !strings.Contains(errs, "--site-templates compares shingles") {
+	if code, _, errs := runHere("", "dedup", "--site-templates", "--max-shingle-distance", "-1", pages); code != exitFailed || !strings.Contains(errs, "SiteTemplates needs Shingles") {
 		t.Errorf("without shingles: %d, %s", code, errs)
 	}
 }
