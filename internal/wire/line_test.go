@@ -14,7 +14,7 @@ func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
 		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
-		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","content":"\ud800"}`: "",
+		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "",
 	} {
 		var l api.Document
 		err := Parse([]byte(strings.Replace(line, "{", `{"html":"",`, 1)), &l)
@@ -34,22 +34,20 @@ func TestParseLineErrors(t *testing.T) {
 		`{"tokens":1.5,"key":"a"}`:                       `tokens: invalid syntax`,
 		`{"tokens":9223372036854775808}`:                 `tokens: value out of range`,
 		`{"key":5}`:                                      `key must not be a number`,
-		`{"id":[5]}`:                                     `id: want a string or a number`,
 		`{"key":"a","html":["x"]}`:                       `html must not be an array`,
 		`{"key":"a","body":"***"}`:                       `body: illegal base64 data at input byte 0`,
 		`{"key":"a","fingerprint":5}`:                    `fingerprint: JSON value must be string type`,
 		`{"key":"a","digest":"1","fingerprint":"1"`:      `not JSON: `,
 		`{"key":"a","shingles":"xyz","fingerprint":"1"}`: `shingles: not a fingerprint: "xyz"; want the 64 hex digits of a shingle signature`,
 		`[1]`:                               `not a JSON object but an array`,
-		`{"scop":"s","key":"a","text":"b"}`: `unknown field "scop": the document is in html, text`,
+		`{"scop":"s","key":"a","text":"b"}`: `unknown field "scop": the document is in html, text, body`,
 		`{"key":"a","Text":"b"}`:            `unknown field "Text"`,
 		`{"key":"a","text":"b","response":{"body":"c"}}`: `unknown field "response"`,
 		`{"key":"a","text":"b","text":"c"}`:              `the field "text" is repeated`,
 		`{"key":"a","text":"b","tokens":NaN}`:            `not JSON: byte 31: NaN and Infinity are not JSON; write null`,
 		`{"key":"a","text":"b","limit":-Infinity}`:       `not JSON: byte 31: NaN and Infinity are not JSON; write null`,
 		`{"key":"a","url":"b","text":"c"}`:               `two keys, "a" and "b": give one of`,
-		`{"id":7,"url":"b","text":"c"}`:                  `two keys, "b" and "7": give one of`,
-		`{"key":"a"}`:                                    `no document: want html, text, content, body or fingerprint`,
+		`{"key":"a"}`:                                    `no document: want html, text, body or fingerprint`,
 		`{"key":"a","text":"b","limit":-1}`:              `limit is -1, want 0 or more`,
 		`{"key":"a","body":"","kind":"pdf"}`:             `kind is "pdf", want html or text`,
 		"{\"key\":\"a\xff\",\"text\":\"b\"}":             `not UTF-8`,
@@ -65,18 +63,11 @@ func TestParseLineErrors(t *testing.T) {
 // The key and the document of a line are read as the command reads them.
 func TestParseLineFields(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"url":"https://a.example/","text":"b"}`:                     `"https://a.example/" plain text "b"`,
-		`{"id":"7","text":"b"}`:                                       `"7" plain text "b"`,
-		`{"id":7.50,"text":"b"}`:                                      `"7.50" plain text "b"`,
-		`{"id":null,"url":"a","text":"b"}`:                            `"a" plain text "b"`,
-		`{"key":"a","url":"a","id":"a","keyBytes":"YQ==","text":"b"}`: `"a" plain text "b"`,
-		`{"key":"a","html":"","text":"b"}`:                            `"a" plain text "b"`,
-		`{"key":"a","html":"<p>b","text":"c"}`:                        `"a" HTML "<p>b"`,
-		`{"key":"a","content":"<!DOCTYPE html><p>b"}`:                 `"a" HTML "<!DOCTYPE html><p>b"`,
-		`{"key":"a","content":"b"}`:                                   `"a" plain text "b"`,
-		`{"key":"a","content":"<p>b","contentType":"text/plain"}`:     `"a" plain text "<p>b"`,
-		`{"key":"a","content":"b","kind":"html"}`:                     `"a" HTML "b"`,
-		"\ufeff{\"key\":\"a\",\"text\":\"b\"}\r":                      `"a" plain text "b"`,
+		`{"url":"https://a.example/","text":"b"}`:            `"https://a.example/" plain text "b"`,
+		`{"key":"a","url":"a","keyBytes":"YQ==","text":"b"}`: `"a" plain text "b"`,
+		`{"key":"a","html":"","text":"b"}`:                   `"a" plain text "b"`,
+		`{"key":"a","html":"<p>b","text":"c"}`:               `"a" HTML "<p>b"`,
+		"\ufeff{\"key\":\"a\",\"text\":\"b\"}\r":             `"a" plain text "b"`,
 	} {
 		var l api.Document
 		err := Parse([]byte(line), &l)

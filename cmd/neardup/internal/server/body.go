@@ -81,9 +81,10 @@ func (w *window) add(number int, text []byte) {
 	w.docs, w.reasons = append(w.docs, index.Document{}), append(w.reasons, "")
 }
 
-// eachWindow reads the documents of a request and calls work with up to 256 of them at a time, which answers
-// them. stores reports whether the documents are stored.
-func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) error) error {
+// eachWindow reads the documents of a request and answers them in order. It calls work with up to 256 of
+// them, and the function that work returns for each that is not malformed. stores reports whether the
+// documents are stored.
+func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isPage := false
 	switch media {
@@ -128,9 +129,22 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	w := window{make([]item, 0, size), make([]index.Document, 0, size), make([]string, 0, size)}
 	answer := func() error {
 		check.Parallel(len(w.items), func(n int) { s.analyze(&w, n, parse, stores) })
-		err := work(&w)
+		answer := work(&w)
+		for n := range w.items {
+			var v any = w.items[n].malformed
+			var err error
+			if w.items[n].malformed == nil {
+				v, err = answer(n)
+			}
+			if err == nil {
+				err = a.add(v)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
-		return err
+		return nil
 	}
 	for number, text := range documents {
 		if w.add(number, text); len(w.items) == windowLimit {

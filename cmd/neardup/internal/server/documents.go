@@ -23,23 +23,17 @@ import (
 // check answers POST /v1/check. If the index fails part of the way, the documents before the failure are
 // answered.
 func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, true, func(w *window) error {
+	return s.eachWindow(a, r, values, true, func(w *window) func(int) (any, error) {
 		verdicts, failed := check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
-		for n := range verdicts {
-			i, v := &w.items[n], &verdicts[n]
-			if i.malformed != nil {
-				if err := a.add(i.malformed); err != nil {
-					return err
-				}
-				continue
+		var checked api.Checked
+		return func(n int) (any, error) {
+			if n >= len(verdicts) {
+				return nil, failed
 			}
-			s.metrics.verdicts[v.Status].Inc()
-			checked := wire.Checked(i.key, &w.docs[n].Fingerprint, v)
-			if err := a.add(&checked); err != nil {
-				return err
-			}
+			s.metrics.verdicts[verdicts[n].Status].Inc()
+			checked = wire.Checked(w.items[n].key, &w.docs[n].Fingerprint, &verdicts[n])
+			return &checked, nil
 		}
-		return failed
 	})
 }
 
@@ -53,23 +47,10 @@ func (s *Server) checkDocuments(ctx context.Context, docs []index.Document) ([]n
 	return s.index.CheckDocuments(ctx, docs)
 }
 
-// each returns the work of eachWindow that answers each document alone. answer is not called with malformed documents.
-func (a *answer) each(answer func(i *item, d *index.Document, reason string) (any, error)) func(*window) error {
-	return func(w *window) error {
-		for n := range w.items {
-			var v any = w.items[n].malformed
-			var err error
-			if w.items[n].malformed == nil {
-				v, err = answer(&w.items[n], &w.docs[n], w.reasons[n])
-			}
-			if err == nil {
-				err = a.add(v)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+// each returns the work of eachWindow that answers each document alone.
+func each(answer func(i *item, d *index.Document, reason string) (any, error)) func(*window) func(int) (any, error) {
+	return func(w *window) func(int) (any, error) {
+		return func(n int) (any, error) { return answer(&w.items[n], &w.docs[n], w.reasons[n]) }
 	}
 }
 
@@ -78,7 +59,7 @@ const maxMatches = 10_000
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, a.each(func(i *item, d *index.Document, reason string) (any, error) {
+	return s.eachWindow(a, r, values, false, each(func(i *item, d *index.Document, reason string) (any, error) {
 		found := api.Found{Reason: reason, Matches: []api.Stored{}}
 		found.Key, found.KeyBytes = wire.Split(i.key)
 		if reason != "" {
@@ -117,7 +98,7 @@ func queryOf(i *item, d *index.Document) (index.Query, error) {
 
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, a.each(func(i *item, d *index.Document, reason string) (any, error) {
+	return s.eachWindow(a, r, values, false, each(func(i *item, d *index.Document, reason string) (any, error) {
 		return compare.Explain(r.Context(), s.index, i.key, d, reason, s.rule())
 	}))
 }
@@ -194,18 +175,8 @@ func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
 	return a.json(part)
 }
 
-// delete answers DELETE /v1/document.
-func (s *Server) delete(a *answer, r *http.Request, values url.Values) error {
-	n, err := s.index.Delete(r.Context(), values.Get("key"))
-	if err != nil {
-		return err
-	}
-	a.documents = n
-	return a.json(api.Deleted{Deleted: n})
-}
-
-// deleteMany answers POST /v1/documents/delete.
-func (s *Server) deleteMany(a *answer, r *http.Request, _ url.Values) error {
+// delete answers POST /v1/documents/delete.
+func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
 	if media := mediatype.Of(r.Header.Get("Content-Type")); media != "application/json" {
 		return refusal(wire.ContentType, http.StatusUnsupportedMediaType, "Content-Type is %.80q: want application/json", media)
 	}

@@ -419,7 +419,7 @@ func FuzzCalls(f *testing.F) {
 		{"POST", "/v1/check?key=a&scope=b&kind=html", "text/html", "<p>some words"},
 		{"POST", "/v1/query", "application/json", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
 		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},
-		{"GET", "/v1/document?key=a", "", ""}, {"DELETE", "/v1/document?key=%ff", "", ""}, {"GET", "/v1/explain?key=a", "", ""}, {"POST", "/v1/explain?key=a", "text/html", "words"},
+		{"GET", "/v1/document?key=a", "", ""}, {"GET", "/v1/explain?key=a", "", ""}, {"POST", "/v1/explain?key=a", "text/html", "words"},
 		{"GET", "/v1/documents?after=1&limit=2", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `[{"key":"a","text":"b"},{}]`},
 		{"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""}, {"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
 	} {

@@ -176,8 +176,6 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/compact", "?k=3", "", "", 400},
 		{"GET", "/v1/compact", "", "", "", 200},
 		{"GET", "/v1/stats", "", "", "", 200},
-		{"DELETE", "/v1/document", "?key=a", "", "", 200},
-		{"DELETE", "/v1/document", "", "", "", 400},
 		{"POST", "/v1/documents/delete", "", "application/json", `{"keys":["b"],"ids":[7]}`, 200},
 		{"POST", "/v1/documents/delete", "", "application/json", `{"id":7}`, 400},
 	} {

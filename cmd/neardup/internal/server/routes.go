@@ -54,12 +54,11 @@ var calls = []call{
 	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare the document with the stored ones nearest to it. Nothing is stored.", pageParameters, api.Document{}, compare.Explained{}, 200, (*Server).explain},
 	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.", []parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
 	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter}, nil, api.Stored{}, 200, (*Server).get},
-	{"DELETE", "/v1/document", "delete", "Delete the document that has a key. It is not an error if there is none.", []parameter{keyParameter}, nil, api.Deleted{}, 200, (*Server).delete},
 	{"GET", "/v1/documents", "list", "List the documents that have a record, by id.", []parameter{
 		{"after", false, "value of next in the previous part; the list starts after it"},
 		{"limit", false, "largest number of documents, 1 to 10,000; default 1,000"},
 	}, nil, api.List{}, 200, (*Server).list},
-	{"POST", "/v1/documents/delete", "deleteMany", "Delete the documents that have these keys or ids.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).deleteMany},
+	{"POST", "/v1/documents/delete", "delete", "Delete the documents that have these keys or ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).delete},
 	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{}, 200, (*Server).stats},
 	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of that name is running, return its state.", []parameter{
 		{"name", true, "name of its directory in the directory of --checkpoints"},

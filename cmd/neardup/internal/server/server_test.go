@@ -455,18 +455,18 @@ func TestLineFields(t *testing.T) {
 {"url":"https://a.example/1","html":"<p>some words of one page"}
 {"key":"nan","text":"b","tokens":NaN}
 {"key":"limit","text":"b","limit":1}
-{"key":"none"}` + "\r\n\ufeff" + `{"id":7,"content":"a text of seven words and no more"}` + "\r\n"
+{"key":"none"}` + "\r\n\ufeff" + `{"url":"7","text":"a text of seven words and no more"}` + "\r\n"
 	checks := []string{
 		`"key":"https://a.example/1","fingerprint":`,
 		`{"error":{"code":"bad_line","message":"unknown field \"scop\": the document is in html,`,
 		`"verdict":"unchanged"`,
 		`{"error":{"code":"bad_line","message":"not JSON: byte 33: NaN and Infinity are not JSON`,
 		`{"error":{"code":"bad_line","message":"maxDistance and limit are fields of a query","line":6}}`,
-		`{"error":{"code":"bad_line","message":"no document: want html, text, content, body or fingerprint","line":7}}`,
+		`{"error":{"code":"bad_line","message":"no document: want html, text, body or fingerprint","line":7}}`,
 		`{"key":"7","fingerprint":`,
 	}
 	for _, more := range []int{0, 2 * windowLimit} {
-		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
+		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"url":"7","text":"b"}`+"\n", more))
 		got := strings.Split(strings.TrimSpace(said), "\n")
 		if status != 200 || len(got) != len(checks)+more {
 			t.Fatalf("%d, %s", status, said)
