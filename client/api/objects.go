@@ -97,5 +97,5 @@ type Failure struct {
 type Error struct {
 	Code    string `json:"code" doc:"name of the error; see Errors"`
 	Message string `json:"message" doc:"text for people, which may change between versions"`
-	Line    int    `json:"line,omitempty" doc:"number of the malformed line, or of the document in a JSON array, from 1"`
+	Line    int    `json:"line,omitempty" doc:"number of the malformed line, from 1"`
 }

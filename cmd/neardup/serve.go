@@ -61,9 +61,8 @@ type serving struct {
 }
 
 const (
-	maxConnections  = 4096
-	compactionBytes = 256 << 20        // memory for sorting in a compaction
-	grace           = 25 * time.Second // time for the current requests after a signal
+	maxConnections = 4096
+	grace          = 25 * time.Second // time for the current requests after a signal
 )
 
 func (s *serving) check() error {
@@ -146,7 +145,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if absent {
 		log.Info("created index", "index", s.indexes.dir)
 	}
-	s.opts.CompactionBytes = compactionBytes
 	s.opts.Rule = func() match.Rule { return s.match.rule(x.Plan().MaxDistance) } // it may change
 	if s.accessLog {
 		s.opts.AccessLog = log

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"unicode/utf8"
 
@@ -66,8 +65,6 @@ func explain(raw []byte, err error) error {
 			return fmt.Errorf("not JSON: byte %d: NaN and Infinity are not JSON; write null, or leave the field out", syntax.ByteOffset)
 		}
 		return fmt.Errorf("not JSON: byte %d: %w", syntax.ByteOffset, syntax.Err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("not JSON: the object does not end on its line: %w", io.ErrUnexpectedEOF)
 	case !errors.As(err, &wrong):
 		return fmt.Errorf("not JSON: %w", err)
 	}

@@ -76,15 +76,6 @@ func writeFailure(w http.ResponseWriter, err error) int {
 	return status
 }
 
-// form is the form of an answer.
-type form int
-
-const (
-	asObject form = iota
-	asLines       // one object per line
-	asArray       // a JSON array
-)
-
 // answer is the answer to a call.
 type answer struct {
 	http.ResponseWriter
@@ -95,9 +86,9 @@ type answer struct {
 	written   int64
 	documents int // of the request or the answer, for the access log
 
-	form form
-	text []byte // encoded and not written
-	n    int    // objects so far
+	asLines bool   // several objects, one per line
+	text    []byte // encoded and not written
+	n       int    // objects so far
 }
 
 // claim claims n bytes of the memory of all requests. It fails if they are not free.
@@ -126,24 +117,20 @@ func (a *answer) json(v any) error {
 // add adds an object to the answer. An error is an object like others, if there may be several.
 func (a *answer) add(v any) error {
 	if failed, is := v.(error); is {
-		if a.form == asObject {
+		if !a.asLines {
 			return failed
 		}
 		v, _ = failureOf(failed)
 	}
-	before := len(a.text)
-	if a.form == asArray {
-		a.text = append(a.text, "[,"[min(a.n, 1)])
-	}
 	text, err := wire.Append(a.text, v)
-	if long := int64(len(text) - max(before, callBytes)); err == nil && long > 0 { // the answer to one query may be long
-		if err = a.claim(long); err == nil {
-			defer a.release(long)
-		}
-	}
 	if err != nil {
-		a.text = a.text[:before]
 		return err
+	}
+	if long := int64(len(text) - max(len(a.text), callBytes)); long > 0 { // the answer to one query may be long
+		if err := a.claim(long); err != nil {
+			return err
+		}
+		defer a.release(long)
 	}
 	a.text = text
 	if a.n++; len(a.text) < callBytes {
@@ -162,9 +149,6 @@ func (a *answer) end(failed error) error {
 			return errors.Join(failed, err)
 		}
 	}
-	if a.form == asArray {
-		a.text = append(a.text, "[]\n"[min(a.n, 1):]...)
-	}
 	return errors.Join(failed, a.write(len(a.text)))
 }
 
@@ -172,7 +156,7 @@ func (a *answer) end(failed error) error {
 func (a *answer) write(length int) error {
 	if a.status == 0 {
 		media := "application/json"
-		if a.form == asLines {
+		if a.asLines {
 			media = api.JSONLines
 		}
 		a.Header().Set("Content-Type", media)

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client/api"
@@ -85,16 +84,22 @@ func (w *window) add(number int, text []byte) {
 // them, and the function that work returns for each that is not malformed. stores reports whether the
 // documents are stored.
 func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
-	media := mediatype.Of(r.Header.Get("Content-Type"))
-	isPage := false
-	switch media {
+	parse, documents := wire.Parse, only
+	switch media := mediatype.Of(r.Header.Get("Content-Type")); media {
 	case api.JSONLines, "application/jsonl", "application/json":
 		if len(parameters) > 0 {
 			return badCall("a body of type %s has no parameters: key and scope are fields of its documents", media)
 		}
+		if a.asLines = media != "application/json"; a.asLines {
+			documents = lines
+		}
 	case "text/html", "application/xhtml+xml", "text/plain":
-		if isPage = parameters.Has("key"); !isPage {
+		if !parameters.Has("key") {
 			return badCall("a body of type %s is one page: its URL is missing, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", media)
+		}
+		parse = func(text []byte, d *api.Document) error {
+			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: text}
+			return nil
 		}
 	default:
 		return refusal(wire.ContentType, http.StatusUnsupportedMediaType,
@@ -104,28 +109,14 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	if err != nil {
 		return err
 	}
-	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
-	parse := wire.Parse
-	documents := only(body)
-	switch {
-	case isPage:
-		parse = func(text []byte, d *api.Document) error {
-			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: text}
-			return nil
-		}
-	case media == "application/json":
-		documents, err = a.values(body)
-	default:
-		a.form, documents = asLines, lines(body)
-		err = checkFirst(documents)
-	}
-	if err != nil {
-		return err
-	}
 	size := 1
-	if !isPage {
+	if a.asLines {
 		size = min(windowLimit, 1+bytes.Count(body, []byte{'\n'}))
+		if err := checkFirst(body); err != nil {
+			return err
+		}
 	}
+	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
 	w := window{make([]item, 0, size), make([]index.Document, 0, size), make([]string, 0, size)}
 	answer := func() error {
 		check.Parallel(len(w.items), func(n int) { s.analyze(&w, n, parse, stores) })
@@ -146,7 +137,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 		w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
 		return nil
 	}
-	for number, text := range documents {
+	for number, text := range documents(body) {
 		if w.add(number, text); len(w.items) == windowLimit {
 			if err = answer(); err != nil {
 				break
@@ -201,49 +192,13 @@ func lines(body []byte) iter.Seq2[int, []byte] {
 var byteOrderMark = []byte("\ufeff")
 
 // checkFirst returns an error if the first line is not a JSON object: then the body is in another format.
-func checkFirst(lines iter.Seq2[int, []byte]) error {
-	for number, text := range lines {
+func checkFirst(body []byte) error {
+	for number, text := range lines(body) {
 		if text[0] != '{' || text[len(text)-1] != '}' {
-			return badCall("line %d is not a JSON object: an array, or an object of several lines, needs Content-Type: application/json, "+
-				"and a page needs Content-Type: text/html or text/plain and its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
+			return badCall("line %d is not a JSON object: send one object per line, or one object as application/json, "+
+				"or a page as text/html or text/plain with its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
 		}
 		break
 	}
 	return nil
-}
-
-// decoder returns a decoder that accepts duplicate names and invalid UTF-8, which wire.Parse refuses with
-// the number of the document. It does not copy the text.
-func decoder(text []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// values returns the documents of a JSON array, or the object that is the only one, and sets the form of the answer.
-func (a *answer) values(body []byte) (iter.Seq2[int, []byte], error) {
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
-	d := decoder(body)
-	kind := d.PeekKind()
-	err := d.SkipValue()
-	if err == nil {
-		if _, err = d.ReadToken(); err == nil {
-			err = errors.New("there is more after its first value")
-		}
-	}
-	if kind != '[' && kind != '{' || err != io.EOF {
-		return nil, badCall("the body is not a JSON object or array: %v; one object per line has the type %s", err, api.JSONLines)
-	}
-	if kind == '{' {
-		return only(body), nil
-	}
-	a.form = asArray
-	return func(yield func(int, []byte) bool) {
-		d := decoder(body)
-		d.ReadToken()
-		for number := 1; d.PeekKind() != ']'; number++ {
-			value, _ := d.ReadValue() // the body is valid
-			if end := int(d.InputOffset()); !yield(number, body[end-len(value):end]) {
-				return
-			}
-		}
-	}, nil
 }

@@ -212,9 +212,6 @@ func TestAnswersAreBounded(t *testing.T) {
 	if status, said := post(t, address+"/v1/query", query(3)+query(1000)+query(3)); status != 200 || strings.Count(said, "\n") != 2 || !strings.Contains(said, `{"error":{"code":"busy"`) {
 		t.Errorf("%d, %.200s", status, said)
 	}
-	if status, said := postAs(t, address+"/v1/query", "application/json", "["+query(3)+","+query(1000)+"]"); status != 200 || !strings.HasPrefix(said, `[{"key"`) || !strings.HasSuffix(said, "\n]\n") || !strings.Contains(said, `{"error":{"code":"busy"`) {
-		t.Errorf("%d, %.200s", status, said)
-	}
 	s.memory.Release(8<<20 - 128<<10)
 	for _, limit := range []int{1, 1000, maxMatches - 1, maxMatches, 0, maxMatches + 5} {
 		_, said := post(t, address+"/v1/query", query(limit))
@@ -420,7 +417,7 @@ func FuzzCalls(f *testing.F) {
 		{"POST", "/v1/query", "application/json", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
 		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},
 		{"GET", "/v1/document?key=a", "", ""}, {"GET", "/v1/explain?key=a", "", ""}, {"POST", "/v1/explain?key=a", "text/html", "words"},
-		{"GET", "/v1/documents?after=1&limit=2", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `[{"key":"a","text":"b"},{}]`},
+		{"GET", "/v1/documents?after=1&limit=2", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `{"key":"a","text":"b"}`},
 		{"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""}, {"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
 	} {
 		f.Add(seed.method, seed.target, seed.contentType, []byte(seed.body))
@@ -482,7 +479,7 @@ func TestTLS(t *testing.T) {
 // A page of another site cannot have a browser make a call, with GET neither; it may link to the pages for people.
 func TestCrossOriginCalls(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
-	for _, path := range []string{"/v1/explain?key=a", "/v1/stats", "/"} {
+	for _, path := range []string{"/v1/explain?key=a", "/v1/stats", "/groups?host=a", "/"} {
 		for site, refused := range map[string]bool{"": false, "none": false, "same-origin": false, "same-site": path != "/", "cross-site": path != "/"} {
 			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
 			r.Header.Set("Sec-Fetch-Site", site)

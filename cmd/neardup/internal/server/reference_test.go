@@ -72,7 +72,7 @@ func generatedReference() string {
 		} else {
 			status := ""
 			if c.status != 200 {
-				status = fmt.Sprintf(" with status %d, and the path of the state in `Location`", c.status)
+				status = fmt.Sprintf(" with status %d", c.status)
 			}
 			fmt.Fprintf(&b, "Answer: %s%s.\n", object(c.answer), status)
 		}

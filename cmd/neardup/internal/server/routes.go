@@ -96,12 +96,9 @@ func (s *Server) routes() http.Handler {
 }
 
 // guarded calls h for callers that send the token or, if there is none, are on this machine. It refuses
-// the requests of other sites in a browser, except links to the pages for people.
+// the requests of other sites in a browser, except links to the web pages.
 func (s *Server) guarded(h http.Handler) http.Handler {
-	refuse := failing(refusal(wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"))
-	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(refuse)
-	protected := origins.Handler(h)
+	var origins http.CrossOriginProtection
 	want := sha256.Sum256([]byte(s.opts.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
@@ -120,11 +117,15 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 				return
 			}
 		}
-		if strings.HasPrefix(r.URL.Path, "/v1/") && view.IsCrossOrigin(r) { // a GET may be expensive
-			refuse.ServeHTTP(w, r)
+		like := *r
+		if strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == "/groups" {
+			like.Method = http.MethodPost // a GET may be expensive
+		}
+		if origins.Check(&like) != nil {
+			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"))
 			return
 		}
-		protected.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -43,9 +43,6 @@ type Options struct {
 	// Checkpoints is the directory of checkpoints. If it is empty, callers cannot make any.
 	Checkpoints string
 
-	// CompactionBytes is the memory for sorting in a compaction. 0: 1 GiB.
-	CompactionBytes int64
-
 	// Rule returns the rule of comparisons. nil: the rule of the analyzer and k of the index.
 	Rule func() match.Rule
 

@@ -44,47 +44,47 @@ func (t *task) get() TaskState {
 func (s *Server) start(t *task, name string, work func(ctx context.Context, done *TaskState) error) (TaskState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state.State == "running" {
-		if t.state.Name != name {
-			return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", api.ErrBusy, t.state.Name)
-		}
-		return t.state, nil
+	if t.state.State != "running" {
+		t.state = TaskState{State: "running", Name: name}
+		s.running.Go(func() { s.run(t, name, work) })
+	} else if t.state.Name != name {
+		return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", api.ErrBusy, t.state.Name)
 	}
-	t.state = TaskState{State: "running", Name: name}
-	s.running.Go(func() {
-		done := TaskState{State: "done", Name: name}
-		if err := work(s.stopping, &done); err != nil {
-			if s.isStopping() && errors.Is(err, context.Canceled) {
-				err = errStopping
-			}
-			s.noteError(err)
-			failure, _ := failureOf(err)
-			done = TaskState{State: "failed", Name: name, Error: &failure.Error}
-		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.state = done
-	})
 	return t.state, nil
 }
 
-// accepted answers with the state of a task that was started, and the path of its state.
-func (a *answer) accepted(state TaskState, path string, err error) error {
+func (s *Server) run(t *task, name string, work func(ctx context.Context, done *TaskState) error) {
+	done := TaskState{State: "done", Name: name}
+	if err := work(s.stopping, &done); err != nil {
+		if s.isStopping() && errors.Is(err, context.Canceled) {
+			err = errStopping
+		}
+		s.noteError(err)
+		failure, _ := failureOf(err)
+		done = TaskState{State: "failed", Name: name, Error: &failure.Error}
+	}
+	t.mu.Lock()
+	t.state = done
+	t.mu.Unlock()
+}
+
+func (a *answer) state(state TaskState, err error) error {
 	if err != nil {
 		return err
 	}
-	a.Header().Set("Location", path)
 	return a.json(state)
 }
 
+// compactionBytes is the memory for sorting in a compaction.
+const compactionBytes = 256 << 20
+
 // compact answers POST /v1/compact.
 func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
-	state, err := s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
-		report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: s.opts.CompactionBytes})
+	return a.state(s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
+		report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: compactionBytes})
 		done.Compaction = &report
 		return err
-	})
-	return a.accepted(state, "/v1/compact", err)
+	}))
 }
 
 // compactState answers GET /v1/compact.
@@ -109,8 +109,7 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 			return refusal(wire.Exists, http.StatusConflict, "the checkpoint %s exists: choose another name", name)
 		}
 	}
-	state, err := s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) })
-	return a.accepted(state, "/v1/checkpoint", err)
+	return a.state(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) }))
 }
 
 // checkpointState answers GET /v1/checkpoint.

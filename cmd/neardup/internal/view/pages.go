@@ -94,12 +94,6 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-// IsCrossOrigin reports whether a browser sent the request for a page of another site. Requests of other programs are not.
-func IsCrossOrigin(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site != "" && site != "same-origin" && site != "none" // none: from the address bar
-}
-
 // frame is what is around each page.
 type frame struct {
 	Title, Policy, Current string

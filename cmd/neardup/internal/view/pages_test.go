@@ -284,16 +284,3 @@ func TestLargeGroup(t *testing.T) {
 		t.Error(text[strings.Index(text, "<main"):])
 	}
 }
-
-// A page of another site cannot have a browser search the index.
-func TestCrossOriginGroups(t *testing.T) {
-	p := testPages(t)
-	for site, want := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403} {
-		r := httptest.NewRequest(http.MethodGet, "/groups?host=a.example", nil)
-		r.Header.Set("Sec-Fetch-Site", site)
-		w := httptest.NewRecorder()
-		if p.ServeHTTP(w, r); w.Code != want {
-			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, w.Code, want)
-		}
-	}
-}
