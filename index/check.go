@@ -538,7 +538,7 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 }
 
 // keepStored drops from the stored documents the ones that are decided again, and the ones that others have
-// replaced or removed since they were committed.
+// replaced or removed since they were committed. What the index holds of these counts then, also if the ID is the same.
 func (w *window) keepStored(others othersWrites, from int) {
 	n := 0
 	for _, i := range w.stored {
@@ -546,6 +546,7 @@ func (w *window) keepStored(others othersWrites, from int) {
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
 			return o.number >= since && (o.removed == id || o.key != 0 && o.key == key)
 		}) {
+			delete(w.replaced, id)
 			continue
 		}
 		w.stored[n], w.fingerprints[n] = i, w.docs[i].Fingerprint

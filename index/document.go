@@ -71,17 +71,13 @@ func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err 
 // document returns the document of an entry, and whether it is stored in the snapshot of the reader. Its
 // record decides; an entry without a record is valid unless its ID has been removed.
 func (r *reader) document(id, stored uint64) (d Document, found bool, err error) {
-	answer := r.s.lookUpRemoved(id, r.position)
-	if r.v == nil {
-		if answer != notRemoved {
-			return Document{}, false, errNeedsView
-		}
-		return bareDocument(id, stored), true, nil // or else the search had taken a view
+	if r.v == nil { // the search has found neither records nor removed IDs
+		return bareDocument(id, stored), true, nil
 	}
-	if answer == removed {
+	switch r.s.lookUpRemoved(id, r.position) {
+	case removed:
 		return Document{}, false, nil
-	}
-	if answer == maybeRemoved {
+	case maybeRemoved:
 		if gone, err := r.v.IsRemoved(id); err != nil || gone {
 			return Document{}, false, err
 		}

@@ -45,20 +45,11 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 // query searches within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, storedOfQuery(q), k)
-	if err == nil {
-		matches, err = r.matches(ctx, q, hits, nil)
-	}
-	if !errors.Is(err, errNeedsView) {
-		return matches, err
-	}
-	if err := r.take(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return r.query(ctx, q, k)
+	return r.matches(ctx, q, hits, nil)
 }
-
-// errNeedsView is returned if a search without a view meets an ID that may have been removed.
-var errNeedsView = errors.New("the answer needs a view of the store")
 
 // matches returns the documents of hits, which are sorted, that match a query, without the IDs in without.
 func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]int) ([]Match, error) {

@@ -139,6 +139,28 @@ func TestRemovedRightAfterItsCommit(t *testing.T) {
 	}
 }
 
+// TestRecrawledRightAfterItsCommit: a page at the beginning of a window is recrawled by another call, with the same
+// fingerprint and so the same ID, after the commit of its part. A later document of the window is a duplicate of it.
+func TestRecrawledRightAfterItsCommit(t *testing.T) {
+	x, docs := openForParts(t, index.Options{})
+	page := index.Document{Key: "page", Fingerprint: docs[0].Fingerprint, Digest: 1}
+	must(t, x.Add(t.Context(), page))
+	docs[0].Key, docs[0].Digest = page.Key, 2
+	docs[200].Fingerprint = page.Fingerprint ^ 1
+	page.Digest = 3
+	recrawled := false
+	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+		if d, _, err := x.Get(t.Context(), page.Key); !recrawled && d.Digest == 2 {
+			recrawled = true
+			must(t, err, x.Add(t.Context(), page))
+		}
+	}}, docs)
+	must(t, err)
+	if v := verdicts[200]; !recrawled || v.Status != index.Duplicate || v.Of.Digest != 3 {
+		t.Errorf("recrawled %t: %v of %+v", recrawled, v.Status, v.Of)
+	}
+}
+
 // TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and its commit, which decides
 // the window again. A match that is not searched again is still found.
 func TestRecheckOnOtherTables(t *testing.T) {
@@ -189,6 +211,9 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 			if err != nil || len(matches) != left || x.Stats().Documents != uint64(left) {
 				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when, len(matches), x.Stats().Documents, left, err)
 			}
+			if v, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); err != nil || v.Status != index.Duplicate {
+				t.Errorf("bare %t, %s: a near copy is %v: %v", bare, when, v.Status, err)
+			}
 			must(t, indextest.Problems(x))
 		}
 		remove := func(id uint64) {
@@ -201,7 +226,7 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 			}
 			left--
 		}
-		remove(2)
+		remove(1)
 		check("removed")
 		failed := errors.New("not packed")
 		if err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {

@@ -321,12 +321,13 @@ func (r *reader) searchLive() error {
 }
 
 // findLive notes the live fingerprints within the distance, or else the prefixes that live
-// entries may have, and reports whether a view is needed: for them, for the live postings
-// of packed fingerprints, or for records.
+// entries may have, and reports whether a view is needed: for them, or for live entries, removed
+// IDs or records of the packed fingerprints that were found.
 func (r *reader) findLive() (needed bool) {
 	r.probes, r.near = r.probes[:0], r.near[:0]
 	needed = len(r.hits) > 0 && r.x.firstRecord.Load() != noRecord
 	for _, live := range r.s.live {
+		needed = needed || len(r.hits) > 0 && !live.removed.empty.Load()
 		if live.Empty() {
 			continue
 		}
