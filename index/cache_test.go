@@ -2,60 +2,17 @@ package index
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
-	"golang.org/x/sync/errgroup"
 )
-
-// TestTimesOfArrival asks for documents in any order, of many seconds, while others are stored and the oldest
-// expire.
-func TestTimesOfArrival(t *testing.T) {
-	ctx := context.Background()
-	seconds := testenv.Number(2048, 6144, 6144, 6144)
-	second := int64(0)
-	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return time.Unix(second, 0) }})
-	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
-	var added []int64 // of each document
-	for len(added) < seconds {
-		for range 256 {
-			if rng.IntN(8) > 0 {
-				second++
-			}
-			must(t, x.Add(ctx, Document{Key: strconv.Itoa(len(added)), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}))
-			added = append(added, second)
-		}
-		oldest := max(0, second-int64(seconds/2))
-		if _, err := x.DeleteBefore(ctx, time.Unix(oldest, 0)); err != nil {
-			t.Fatal(err)
-		}
-		var group errgroup.Group
-		for seed := range uint64(4) {
-			group.Go(func() error {
-				rng := rand.New(rand.NewPCG(uint64(len(added)), seed))
-				for range 1000 {
-					n := rng.IntN(len(added))
-					d, found, err := x.Get(ctx, strconv.Itoa(n))
-					if want := added[n] >= oldest; err != nil || found != want || found && d.Added.Unix() != added[n] {
-						return fmt.Errorf("document %d of %d: %v, %t, %w; want second %d", n, len(added), d.Added, found, err, added[n])
-					}
-				}
-				return nil
-			})
-		}
-		must(t, group.Wait())
-	}
-}
 
 // TestTimesOfNoClock: a document of a time before 1970 or after the year 9999 is of the nearest between them, which JSON can
 // hold, and is neither deleted nor expires before that.

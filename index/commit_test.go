@@ -2,7 +2,6 @@ package index_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
-	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
@@ -54,23 +52,6 @@ func TestPanicInACommit(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// A call whose context ends while it waits for a turn returns at once, and its document is not stored.
-func TestCallIsCancelledWhileItWaits(t *testing.T) {
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem()})
-	must(t, err)
-	release := x.HoldTurns()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := x.CheckAndAdd(ctx, index.Document{Key: "a"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	release()
-	if n := x.Stats().Documents; n != 0 {
-		t.Errorf("%d documents", n)
-	}
-	must(t, x.Close())
-}
-
 // inParts lets windows be applied in parts.
 func inParts(ctx context.Context) context.Context { return testhook.WithParts(ctx, 8, 32) }
 
@@ -100,20 +81,6 @@ func TestDuplicatesOfAnEarlierPart(t *testing.T) {
 	for i, v := range verdicts[64:] {
 		if v.Status != index.Duplicate || v.Of.Document != verdicts[i%64].Document || v.Of.ID == 0 {
 			t.Fatalf("document %d: %v of %+v, not of %+v", 64+i, v.Status, v.Of, verdicts[i%64].Document)
-		}
-	}
-}
-
-// Keys of one hash are each there where the documents of one are applied before those of the other.
-func TestKeysOfOneHashInParts(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	keys := testgen.CollidingKeys(0)
-	docs[3].Key, docs[200].Key = keys[0], keys[1]
-	_, err := x.CheckAndAddBatch(inParts(t.Context()), docs)
-	must(t, err)
-	for i, key := range map[int]string{3: keys[0], 200: keys[1]} {
-		if d, found, err := x.Get(t.Context(), key); !found || err != nil || d.Fingerprint != docs[i].Fingerprint {
-			t.Errorf("document %d: %+v, %t, %v", i, d, found, err)
 		}
 	}
 }
@@ -364,52 +331,6 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1, d, found, x.Stats().Documents, err)
 		}
 		must(t, indextest.Problems(x), x.Close())
-	}
-}
-
-// TestExpiryDuringAQuery: documents that expire while a query is in progress are all in its answer, or all missing.
-func TestExpiryDuringAQuery(t *testing.T) {
-	ctx := t.Context()
-	for at := range 6 { // when the documents expire
-		second := time.Unix(0, 0).UTC()
-		opts := &index.Options{FS: vfs.NewMem(), Now: func() time.Time { second = second.Add(time.Second); return second }}
-		x, err := index.Open("ix", opts)
-		must(t, err)
-		added := map[uint64]time.Time{}
-		for range 4 {
-			docs := []index.Document{{Fingerprint: 7}}
-			must(t, x.Add(ctx, docs...))
-			added[docs[0].ID] = docs[0].Added
-		}
-		must(t, x.Close())
-		if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS}); err != nil {
-			t.Fatal(err)
-		}
-		if x, err = index.Open("ix", opts); err != nil {
-			t.Fatal(err)
-		}
-		asks := 0
-		expiring := whenAsked{ctx, func() {
-			if asks++; asks == at+1 {
-				if n, err := x.DeleteBefore(ctx, added[4]); n != 3 || err != nil {
-					t.Errorf("%d expired: %v", n, err)
-				}
-			}
-		}}
-		for _, ctx := range []context.Context{expiring, ctx} {
-			var q index.Query
-			q.Fingerprint = 7
-			matches, err := x.Query(ctx, q)
-			if n := len(matches); err != nil || n != 4 && n != 1 {
-				t.Errorf("asked %d times: %d matches: %v", asks, n, err)
-			}
-			for _, m := range matches {
-				if m.Added != added[m.ID] {
-					t.Errorf("asked %d times: document %d was added %v, not %v", asks, m.ID, m.Added, added[m.ID])
-				}
-			}
-		}
-		must(t, x.Close())
 	}
 }
 

@@ -108,40 +108,6 @@ func TestCancelledQueryEnds(t *testing.T) {
 	}
 }
 
-// TestLongCallsAreCancelled: calls that look through much for little look at their context meanwhile.
-func TestLongCallsAreCancelled(t *testing.T) {
-	const copies, seconds, scans = 1000, 1000, 3
-	for name, c := range map[string]struct {
-		prepare func(*Index)
-		call    func(context.Context, *Index) error
-		asked   int64 // at least
-	}{
-		"CheckAndAdd among candidates with other Shingles": {func(x *Index) {
-			docs := make([]Document, copies)
-			for i := range docs {
-				docs[i].Shingles = fingerprint.ShingleSignature{^uint64(0)}
-			}
-			must(t, x.Add(t.Context(), docs...))
-		}, func(ctx context.Context, x *Index) error {
-			_, err := x.CheckAndAdd(ctx, Document{Shingles: fingerprint.ShingleSignature{1}})
-			return err
-		}, copies},
-		"DeleteBefore of many records": {func(x *Index) {
-			must(t, x.Add(context.Background(), make([]Document, scans*scanChunk)...))
-		}, func(ctx context.Context, x *Index) error {
-			_, err := x.DeleteBefore(ctx, time.Unix(1, 0))
-			return err
-		}, 2 * scans},
-	} {
-		x := openMem(t, Options{Durability: NoSync})
-		c.prepare(x)
-		ctx := testhook.NewCountdown(c.asked)
-		if err := c.call(ctx, x); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, asked %d times", name, err, ctx.Asked())
-		}
-	}
-}
-
 func panicIn[T any](loop iter.Seq2[T, error]) {
 	for range loop {
 		panic("of the caller")

@@ -111,30 +111,3 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		}
 	}
 }
-
-// TestAgainAndAgain: a page that is added and deleted thousands of times is new each time, and a query finds it only while
-// it is stored.
-func TestAgainAndAgain(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{Durability: NoSync})
-	times := testenv.Number(200, 2000, 2000, 2000)
-	for n := range times {
-		v, err := x.CheckAndAdd(ctx, Document{Key: "a", Fingerprint: 4711})
-		if err != nil || v.Status != New {
-			t.Fatal(n, v.Status, err)
-		}
-		if matches, err := x.Query(ctx, nearTo(4711)); err != nil || len(matches) != 1 || matches[0].ID != v.Document.ID {
-			t.Fatal(n, matches, err)
-		}
-		if deleted, err := x.Delete(ctx, "a"); err != nil || deleted != 1 {
-			t.Fatal(n, deleted, err)
-		}
-	}
-	if matches, err := x.Query(ctx, nearTo(4711)); err != nil || len(matches) != 0 {
-		t.Fatal(matches, err)
-	}
-	if s := x.Stats(); s.Documents != 0 || s.Removed != uint64(times) || s.Live != uint64(times) {
-		t.Errorf("%+v", s)
-	}
-	checkVerified(t, x)
-}

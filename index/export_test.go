@@ -14,18 +14,6 @@ func (x *Index) AroundView(f func()) { x.aroundView = f }
 // AroundApply lets f be called just before a commit is applied, and just after.
 func (x *Index) AroundApply(f func()) { x.aroundApply = f }
 
-// HoldTurns keeps windows from being searched and decided, until release is called.
-func (x *Index) HoldTurns() (release func()) {
-	for range cap(x.turns) {
-		x.turns <- struct{}{}
-	}
-	return func() {
-		for range cap(x.turns) {
-			<-x.turns
-		}
-	}
-}
-
 // Commits returns the number of commits so far.
 func (x *Index) Commits() uint64 { return x.applied.Load() }
 

@@ -3,10 +3,8 @@ package index_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
@@ -92,39 +90,4 @@ func between(ctx context.Context, w *indextest.World, what int) error {
 		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: o.FS, CacheBytes: o.CacheBytes, FilterBytes: o.FilterBytes})
 		return err
 	})
-}
-
-// The filters of what is live grow while others make every call, and are made anew when
-// the index is opened, once live and once packed. None fails: a warning is an error.
-func TestFiltersGrowWhileOthersCall(t *testing.T) {
-	t.Parallel()
-	w, err := indextest.NewWorld(rand.New(rand.NewPCG(testenv.Seed(t), 6)), false)
-	must(t, err)
-	w.Options.FilterBytes, w.Options.Logger = 0, slog.New(slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	must(t, w.Between(nil))
-	filters := w.Index.Stats().FilterBytes
-	calls := length(12, 24, 150, 1500)
-	must(t, w.Round(indextest.Plan{Sites: 8, Calls: calls, Batch: 20, Fill: 70_000}))
-	for wait := 0; w.Index.Stats().FilterBytes == filters; wait++ { // growing goes on
-		if wait == 300_000 || t.Failed() { // five minutes
-			t.Fatalf("live filters have not grown: %+v", w.Index.Stats())
-		}
-		time.Sleep(time.Millisecond)
-	}
-	for what := range 2 {
-		err := between(t.Context(), w, 1+what)
-		if err == nil {
-			err = w.Round(indextest.Plan{Sites: 8, Calls: min(calls, 60), Batch: 20, Fill: 2000})
-		}
-		must(t, err)
-	}
-	must(t, w.Index.Close())
-}
-
-// failing lets a test fail with what is logged.
-type failing struct{ t *testing.T }
-
-func (f failing) Write(line []byte) (int, error) {
-	f.t.Errorf("%s", line)
-	return len(line), nil
 }

@@ -3,19 +3,12 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
@@ -48,58 +41,6 @@ func TestLargestKeys(t *testing.T) {
 		t.Errorf("next ID %d, and it was %d", got, before)
 	}
 	checkVerified(t, x)
-}
-
-// TestMemoryOfManyWriters: 64 writers at once take the memory of a few of them. What
-// Pebble has from the C library (its cache and write buffers) is bounded by CacheBytes
-// and not in the figure.
-func TestMemoryOfManyWriters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped with -short") // TestCloseDuringWork and others write side by side
-	}
-	const writers = 64
-	lasting := time.Duration(testenv.Number(400, 400, 1000, 400)) * time.Millisecond
-	for _, durability := range []Durability{Sync, NoSync} {
-		dir := t.TempDir()
-		x, err := Open(dir, &Options{CacheBytes: 64 << 20, FilterBytes: 32 << 20, Durability: durability})
-		must(t, err)
-		var before, now runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		var wg sync.WaitGroup
-		var stored, peak atomic.Int64
-		end := time.Now().Add(lasting)
-		for w := range writers {
-			wg.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(w), 9))
-				for n := 0; time.Now().Before(end); n++ {
-					docs := make([]Document, 64)
-					for i := range docs {
-						docs[i] = Document{Key: fmt.Sprintf("http://%d.example/%0200d", w, n*64+i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
-					}
-					if err := x.Add(context.Background(), docs...); err != nil {
-						t.Error(err)
-						return
-					}
-					stored.Add(int64(len(docs)))
-				}
-			})
-		}
-		for time.Now().Before(end) {
-			runtime.ReadMemStats(&now)
-			peak.Store(max(peak.Load(), int64(now.HeapAlloc)-int64(before.HeapAlloc)))
-			time.Sleep(10 * time.Millisecond)
-		}
-		wg.Wait()
-		t.Logf("durability %d: %d writers stored %d documents, heap at most %.1f MiB more", durability, writers, stored.Load(), float64(peak.Load())/(1<<20))
-		if peak.Load() > 128<<20 {
-			t.Errorf("%d bytes of heap", peak.Load())
-		}
-		if got := x.Stats().Documents; got != uint64(stored.Load()) {
-			t.Errorf("%d documents of %d", got, stored.Load())
-		}
-		must(t, x.Close())
-	}
 }
 
 // TestDocumentsWithoutText are alike, so an index of texts takes none, and nothing that comes

@@ -1,62 +1,12 @@
 package index
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/store"
 )
-
-// TestDocumentsOfOneFingerprint adds and removes documents of two fingerprints again and again, and compares the
-// matches of each with the documents that are left, in the live entries and after a compaction.
-func TestDocumentsOfOneFingerprint(t *testing.T) {
-	if testenv.Race {
-		t.Skip("it is one goroutine, and takes long")
-	}
-	for _, k := range []int{3, Exact} { // Exact is a plan of one table
-		t.Run(fmt.Sprint(k), func(t *testing.T) { testDocumentsOfOneFingerprint(t, k) })
-	}
-}
-
-func testDocumentsOfOneFingerprint(t *testing.T, k int) {
-	ctx, seed := context.Background(), testenv.Seed(t)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	x := openMem(t, Options{Durability: NoSync, MaxDistance: k})
-	const changes = 4000
-	docs := map[fingerprint.Fingerprint][]uint64{}
-	for range changes {
-		fp := fingerprint.Fingerprint(rng.IntN(2)) << 20
-		ids := docs[fp]
-		if len(ids) > 2 && rng.IntN(2) == 0 {
-			i := rng.IntN(len(ids))
-			if n, err := x.DeleteIDs(ctx, ids[i]); n != 1 || err != nil {
-				t.Fatalf("seed %d: %d deleted: %v", seed, n, err)
-			}
-			docs[fp] = slices.Delete(ids, i, i+1)
-			continue
-		}
-		one := []Document{{Fingerprint: fp}}
-		must(t, x.Add(ctx, one...))
-		docs[fp] = append(ids, one[0].ID)
-	}
-	for fp, want := range docs {
-		matches, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: fp}, MaxDistance: Exact})
-		must(t, err)
-		var got []uint64
-		for _, m := range matches {
-			got = append(got, m.ID)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("seed %d: %v has %v, not %v", seed, fp, got, want)
-		}
-	}
-	checkVerified(t, x)
-}
 
 // TestRemovedIDs draws removals and snapshots, and asks for all IDs: an answer of removed or notRemoved is right for the
 // snapshot, and after few removals there is no other answer.

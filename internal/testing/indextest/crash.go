@@ -148,11 +148,10 @@ func (w *World) afterCrash(m *moment) error {
 		return err
 	}
 	l := w.split(m, x.Stats().NextID)
-	k := x.Plan().MaxDistance
 	if err := errors.Join(err, x.Close()); err != nil {
 		return err
 	}
-	left, _, err := w.lookAt(m.left, w.dir)
+	left, err := w.lookAt(m.left, w.dir)
 	if err != nil {
 		return err
 	}
@@ -163,8 +162,8 @@ func (w *World) afterCrash(m *moment) error {
 				return err
 			}
 		}
-		calls = append(calls, found(n, m.after+1, afterAll, k, left[n]))
-		if err := explain(w.rule.MaxDistance, s.docs, calls); err != nil {
+		calls = append(calls, found(n, m.after+1, afterAll, left[n]))
+		if err := explain(s.docs, calls); err != nil {
 			return fmt.Errorf("next ID %d: %w", l.next, err)
 		}
 	}
@@ -172,7 +171,7 @@ func (w *World) afterCrash(m *moment) error {
 		if c.end > m.before {
 			continue
 		}
-		holds, _, err := w.lookAt(m.left, c.dir)
+		holds, err := w.lookAt(m.left, c.dir)
 		if err != nil || !slices.EqualFunc(holds, c.holds, slices.Equal[Documents]) {
 			return fmt.Errorf("a checkpoint of before holds %v, not %v: %w", holds, c.holds, err)
 		}
@@ -219,7 +218,7 @@ func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 	if c.start >= l.after || c.reads {
 		return calls, nil
 	}
-	must := c.end <= max(l.durable, l.kept) || c.durable && c.end <= l.before
+	must := c.end <= max(l.durable, l.kept)
 	cut := *c
 	cut.end = min(c.end, l.after)
 	if ids := c.gave; len(ids) > 0 {

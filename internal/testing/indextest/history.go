@@ -21,15 +21,14 @@ type call struct {
 	said       []any // what was asked and answered, to be shown
 
 	// apply returns the documents after the call, and whether its answer is right if it
-	// found these documents in an index of this k.
-	apply func(k int, docs Documents) (Documents, bool)
+	// found these documents.
+	apply func(docs Documents) (Documents, bool)
 
-	durable bool     // when it ends, whatever Durability is
-	ids     []uint64 // of the documents that it stored
-	gave    []uint64 // IDs that it certainly gave; other IDs may be kept from earlier versions
-	reads   bool     // and neither changes anything nor answers for something that must be durable
-	batch   int64    // documents of a batch have the same
-	of      uint64   // the document that a duplicate in a batch is one of
+	ids   []uint64 // of the documents that it stored
+	gave  []uint64 // IDs that it certainly gave; other IDs may be kept from earlier versions
+	reads bool     // and neither changes anything nor answers for something that must be durable
+	batch int64    // documents of a batch have the same
+	of    uint64   // the document that a duplicate in a batch is one of
 }
 
 // What a crash left is looked at until afterAll, and calls that may not have happened
@@ -39,17 +38,14 @@ const (
 	afterAll = never - 1
 )
 
-// found is a call that found these documents, and no others, in an index of some k; 0: of any.
-func found(site int, start, end int64, k int, docs Documents) *call {
-	return &call{site: site, start: start, end: end, said: []any{"Documents", k, docs}, reads: true,
-		apply: func(within int, there Documents) (Documents, bool) {
-			return there, (k == 0 || within == k) && slices.Equal(there, docs)
-		}}
+// found is a call that found these documents, and no others.
+func found(site int, start, end int64, docs Documents) *call {
+	return &call{site: site, start: start, end: end, said: []any{"Documents", docs}, reads: true,
+		apply: func(there Documents) (Documents, bool) { return there, slices.Equal(there, docs) }}
 }
 
 // state is that of a site between two calls.
 type state struct {
-	k     int // of the index
 	docs  Documents
 	given int     // IDs so far
 	over  bool    // what comes now did not happen before the crash
@@ -85,7 +81,7 @@ func (h *history) step(s state, c operation) (bool, state) {
 		after.turns = slices.Clone(s.turns)
 		after.turns[c.slot]++
 	}
-	if after.docs, right = c.apply(s.k, s.docs); !right {
+	if after.docs, right = c.apply(s.docs); !right {
 		return false, s
 	}
 	for _, id := range c.ids {
@@ -105,9 +101,8 @@ func (h *history) step(s state, c operation) (bool, state) {
 // some thousands, as a rule; that there is none may take for ever to prove.
 const mostSteps = 10_000_000
 
-// explain returns an error unless some order of the calls explains their answers, from an index of some k with
-// some documents on.
-func explain(k int, first Documents, calls []*call) error {
+// explain returns an error unless some order of the calls explains their answers, from an index with some documents on.
+func explain(first Documents, calls []*call) error {
 	h := &history{}
 	operations := make([]porcupine.Operation, 0, len(calls))
 	type chain struct {
@@ -143,16 +138,15 @@ func explain(k int, first Documents, calls []*call) error {
 	h.ids = slices.Compact(h.ids)
 	seed := maphash.MakeSeed()
 	model := porcupine.Model{
-		Init: func() any { return state{k: k, docs: first, turns: make([]uint8, len(turns))} },
+		Init: func() any { return state{docs: first, turns: make([]uint8, len(turns))} },
 		Step: func(s, c, _ any) (bool, any) { return h.step(s.(state), c.(operation)) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
-			return s.k == o.k && s.given == o.given && s.over == o.over && slices.Equal(s.docs, o.docs)
+			return s.given == o.given && s.over == o.over && slices.Equal(s.docs, o.docs)
 		},
 		Hash: func(s any) uint64 {
 			var hash maphash.Hash
 			hash.SetSeed(seed)
-			maphash.WriteComparable(&hash, s.(state).k)
 			for _, d := range s.(state).docs {
 				maphash.WriteComparable(&hash, d.ID)
 				maphash.WriteComparable(&hash, d.Added.Unix())

@@ -116,8 +116,8 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 			c.gave = c.ids
 		}
 	}
-	c.apply = func(within int, docs Documents) (Documents, bool) {
-		m := Model{Rule: k.w.rule.within(within), Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+	c.apply = func(docs Documents) (Documents, bool) {
+		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
 		if docs.has(v.Document.ID) {
 			m.NextID = 0 // only an earlier version may have the ID
 		}
@@ -175,7 +175,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 			c.gave = append(c.gave, d.ID)
 		}
 	}
-	c.apply = func(_ int, there Documents) (Documents, bool) {
+	c.apply = func(there Documents) (Documents, bool) {
 		for _, d := range docs {
 			old, known := there.Key(d.Key)
 			if kept := there.has(d.ID); kept != (known && keepsID(&old, &d)) || kept && d.ID != old.ID {
@@ -191,7 +191,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 
 // removal is a call that removed n documents.
 func removal(site, n int, without func(Documents) Documents, said ...any) *call {
-	return &call{site: site, said: append(said, n), apply: func(_ int, docs Documents) (Documents, bool) {
+	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
 		left := without(docs)
 		return left, len(docs)-len(left) == n
 	}}
@@ -235,7 +235,7 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	}
 	_, err = k.w.Index.DeleteBefore(context.Background(), before)
 	for n := range k.w.sites {
-		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before}, apply: func(_ int, docs Documents) (Documents, bool) {
+		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before}, apply: func(docs Documents) (Documents, bool) {
 			return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }), true
 		}})
 	}
@@ -252,17 +252,13 @@ func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, err
 		all[i] = QueryOf(&asked[i], asks.MaxDistance, limit)
 	}
 	answers, err := ask(all)
-	refused := errors.Is(err, index.ErrDistance) // the plan is another one by now
-	if refused {
-		err = nil
-	}
-	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers, refused}, apply: func(within int, docs Documents) (Documents, bool) {
+	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers}, apply: func(docs Documents) (Documents, bool) {
 		for i := range asked {
-			if !refused && !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
+			if !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
 				return docs, false
 			}
 		}
-		return docs, refused == (asks.MaxDistance > within)
+		return docs, true
 	}}}, err
 }
 
@@ -289,16 +285,16 @@ func (k *worker) get(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	key := s.keys[k.rng.IntN(len(s.keys))]
 	d, found, err := k.w.Index.Get(ctx, key)
-	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(_ int, docs Documents) (Documents, bool) {
+	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(docs Documents) (Documents, bool) {
 		want, stored := docs.Key(key)
 		return docs, found == stored && (!found || d == want)
 	}}}, err
 }
 
 func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
-	sites, _, err := k.w.documents(ctx, k.w.Index)
+	sites, err := k.w.documents(ctx, k.w.Index)
 	for n, docs := range sites {
-		calls = append(calls, found(n, 0, 0, 0, docs))
+		calls = append(calls, found(n, 0, 0, docs))
 	}
 	return calls, err
 }

@@ -59,7 +59,6 @@ type World struct {
 	copies  []*checkpoint
 	copied  int
 	crashes *crashes // nil: the file system does not crash
-	filled  int      // documents, if it does not
 }
 
 type place struct {
@@ -71,8 +70,7 @@ type place struct {
 type checkpoint struct {
 	dir        string
 	start, end int64
-	holds      []Documents // of each site, and
-	k          int         // of its plan, when all calls have ended
+	holds      []Documents // of each site, when all calls have ended
 }
 
 // NewWorld opens an index in memory, in a file system that crashes if crash is set.
@@ -89,9 +87,7 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		w.crashes = newCrashes(rng)
 		w.Options.FS = w.crashes.fs
 	}
-	err := w.open()
-	w.Options.MaxDistance = 0 // it may change
-	return w, err
+	return w, w.open()
 }
 
 // now goes on by a second each few times that it is asked.
@@ -142,16 +138,16 @@ func (w *World) newSites(n int) []int {
 	return numbers
 }
 
-// Plan of a round: how many sites are in it, how many calls each worker makes, how
-// large batches are, and how many documents come meanwhile that are near to nothing.
-type Plan struct{ Sites, Calls, Batch, Fill int }
+// Plan of a round: how many sites are in it, how many calls each worker makes, and how
+// large batches are.
+type Plan struct{ Sites, Calls, Batch int }
 
 // largeBatch is how many documents make a batch with hardly any key twice.
 const largeBatch = 64
 
 // Plans are a few sites under single calls, and many sites under batches that are as
 // large as, and larger than, what the index compares document by document.
-var Plans = []Plan{{2, 40, 6, 0}, {4, 60, 6, 0}, {8, 60, 20, 0}, {400, 4, 250, 0}}
+var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {400, 4, 250}}
 
 // Round lets all workers call the index, and compares what they were told, what is stored
 // in the end, and what crashes would have left, with the model.
@@ -163,7 +159,7 @@ func (w *World) Round(p Plan) error {
 		}
 	}
 	w.round = sites
-	errs := make([]error, Workers+2)
+	errs := make([]error, Workers+1)
 	if w.Options.Durability == index.NoSync { // or a crash may go back further than this
 		if err := w.Index.Sync(context.Background()); err != nil {
 			return err
@@ -173,10 +169,8 @@ func (w *World) Round(p Plan) error {
 	over, end := context.WithCancel(context.Background())
 	var background sync.WaitGroup
 	meanwhile := rand.New(rand.NewPCG(w.rng.Uint64(), 1))
-	background.Go(func() { errs[Workers+1] = w.meanwhile(over, meanwhile) })
+	background.Go(func() { errs[Workers] = w.meanwhile(over, meanwhile) })
 	var wg sync.WaitGroup
-	fill := rand.New(rand.NewPCG(w.rng.Uint64(), 0))
-	wg.Go(func() { errs[Workers] = w.fill(fill, p.Fill) })
 	for n := range Workers {
 		k := &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
 		wg.Go(func() {
@@ -215,25 +209,6 @@ func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-const fillScope = "fill"
-
-// fill adds documents that are near to nothing, so that filters grow.
-func (w *World) fill(rng *rand.Rand, n int) error {
-	for ; n > 0; n -= 1000 {
-		docs := make([]index.Document, min(n, 1000))
-		for i := range docs {
-			docs[i] = index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Scope: fillScope}
-		}
-		if err := w.Index.Add(context.Background(), docs...); err != nil {
-			return err
-		}
-		w.mu.Lock()
-		w.filled += len(docs)
-		w.mu.Unlock()
-	}
-	return nil
-}
-
 // settle compares with the model, and begins anew from what is stored.
 func (w *World) settle() error {
 	left, err := w.look(w.Index)
@@ -241,18 +216,17 @@ func (w *World) settle() error {
 		return err
 	}
 	for _, c := range w.copies {
-		if c.holds, c.k, err = w.lookAt(w.Options.FS, c.dir); err != nil {
+		if c.holds, err = w.lookAt(w.Options.FS, c.dir); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	k := w.Index.Plan().MaxDistance
 	for n, s := range w.sites {
 		for _, c := range w.copies {
-			s.calls = append(s.calls, found(n, c.start, c.end, c.k, c.holds[n]))
+			s.calls = append(s.calls, found(n, c.start, c.end, c.holds[n]))
 		}
 		now := w.clock.Add(2)
-		calls := append(slices.Clip(s.calls), found(n, now-1, now, k, left[n]))
-		if err := explain(w.rule.MaxDistance, s.docs, calls); err != nil {
+		calls := append(slices.Clip(s.calls), found(n, now-1, now, left[n]))
+		if err := explain(s.docs, calls); err != nil {
 			return err
 		}
 	}
@@ -271,7 +245,7 @@ func (w *World) settle() error {
 			return err
 		}
 	}
-	w.syncs, w.copies, w.rule = nil, nil, w.rule.within(k)
+	w.syncs, w.copies = nil, nil
 	return nil
 }
 
@@ -280,51 +254,47 @@ func (w *World) look(x *index.Index) ([]Documents, error) {
 	if err := Problems(x); err != nil {
 		return nil, err
 	}
-	sites, others, err := w.documents(context.Background(), x)
+	sites, err := w.documents(context.Background(), x)
 	if err != nil {
 		return nil, err
 	}
-	total := others
+	total := 0
 	for _, docs := range sites {
 		total += len(docs)
 	}
-	if stats := x.Stats(); stats.Documents != uint64(total) || x == w.Index && others != w.filled {
-		return nil, fmt.Errorf("%d documents, %d of them of %d that fill, by the counters %d", total, others, w.filled, stats.Documents)
+	if stats := x.Stats(); stats.Documents != uint64(total) {
+		return nil, fmt.Errorf("%d documents, by the counters %d", total, stats.Documents)
 	}
 	return sites, nil
 }
 
-// lookAt opens an index, looks at it and returns its k besides.
-func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, k int, err error) {
+// lookAt opens an index and looks at it.
+func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
 	o := w.Options
 	o.FS, o.MustExist = fs, true
 	x, err := index.Open(dir, &o)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	sites, err = w.look(x)
-	return sites, x.Plan().MaxDistance, errors.Join(err, x.Close())
+	return sites, errors.Join(err, x.Close())
 }
 
-// documents returns what each site holds, and how many documents are of none.
-func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, others int, err error) {
+// documents returns what each site holds.
+func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, err error) {
 	sites = make([]Documents, len(w.sites))
 	for d, err := range x.Documents(ctx) {
 		if err != nil {
-			return nil, 0, err
-		}
-		if d.Scope == fillScope {
-			others++
-			continue
+			return nil, err
 		}
 		n, known := w.at[place{d.Scope, d.Fingerprint}]
 		if !known {
-			return nil, 0, fmt.Errorf("%+v was never added", d)
+			return nil, fmt.Errorf("%+v was never added", d)
 		}
 		sites[n] = append(sites[n], d)
 	}
 	for _, docs := range sites {
 		slices.SortFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
 	}
-	return sites, others, nil
+	return sites, nil
 }
