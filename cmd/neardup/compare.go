@@ -28,6 +28,7 @@ known.`,
 		Example: `  neardup compare a.html b.html
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
   curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,
+		Args: cobra.ExactArgs(2),
 	})
 	inputs := (&inputFlags{call: c}).fieldFlags().analyzerFlags()
 	f := &finder{call: c, inputs: inputs}
@@ -41,9 +42,6 @@ const maxDifferences = 20
 
 func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err error) {
 	c := f.call
-	if len(c.args) != 2 {
-		return usagef("%d arguments, want two documents", len(c.args))
-	}
 	a, err := f.inputs.analyzer(0)
 	if err != nil {
 		return err

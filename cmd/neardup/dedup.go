@@ -39,7 +39,7 @@ after its verdict is durable.`,
   neardup dedup --index crawl.index --emit new --output kept.warc.gz pages.warc.gz
   neardup dedup --report report.html folder/`,
 	})
-	inputs := c.inputFlags().fieldFlags().scopeFlag().analyzerFlags()
+	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
 		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),

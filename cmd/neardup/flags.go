@@ -24,14 +24,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noArgs refuses arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no arguments, not %q", cmd.Name(), args[0])
-	}
-	return nil
-}
-
 // valueFlag defines a flag whose value parse reads. text is the default; "" is none.
 func (c *call) valueFlag(name, text, usage string, parse func(string) error) {
 	value := c.flags.String(name, text, usage)
@@ -155,11 +147,19 @@ type inputFlags struct {
 	text, method *string // nil: the default
 }
 
-// inputFlags defines the flag for the format of the inputs.
-func (c *call) inputFlags() *inputFlags {
+// The formats of lists of fingerprints, and of all inputs.
+var (
+	listFormats     = []string{"fingerprints", "decimal", "u64le", "jsonl"}
+	documentFormats = append([]string{"warc", "wet", "json", "html", "text"}, listFormats...)
+)
+
+// inputFlags defines the flag for the format of the inputs, which has one of these names.
+func (c *call) inputFlags(names ...string) *inputFlags {
 	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
-	names := []string{"warc", "wet", "jsonl", "json", "html", "text", "fingerprints", "decimal", "u64le"}
 	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+" (default by content and name)", func(name string) (err error) {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("want %s", orList(names))
+		}
 		f.Format, err = corpus.ParseFormat(name)
 		return err
 	})
@@ -304,13 +304,9 @@ func (c *call) indexFlag() *indexFlags {
 
 // requiredIndexFlag defines --index of a subcommand that needs it.
 func (c *call) requiredIndexFlag() *indexFlags {
-	c.check(func() error {
-		if !c.given("index") {
-			return usagef("--index is missing: it names the folder of the index")
-		}
-		return nil
-	})
-	return c.indexFlag()
+	f := c.indexFlag()
+	c.cmd.MarkFlagRequired("index")
+	return f
 }
 
 const (

@@ -266,15 +266,6 @@ func (r *documentReader) analyzed(ctx context.Context) *ordered.Pipe[*input] {
 	})
 }
 
-// listReader returns a reader of lists of fingerprints.
-func (f *inputFlags) listReader(inputs []string) (*corpus.Reader, error) {
-	switch f.Format {
-	case corpus.Detect, corpus.Fingerprints, corpus.Decimal, corpus.U64LE, corpus.JSONL:
-		return f.readerOf(inputs...)
-	}
-	return nil, usagef("--format is %q; %s reads fingerprints, decimal, u64le or jsonl", f.Format, f.call.cmd.Name())
-}
-
 // chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end.
 func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {

@@ -63,7 +63,7 @@ fingerprint (files named .u64le) or JSON lines.
   neardup import --index ix --max-distance 3 fingerprints.txt.gz`,
 	})
 	c.interrupted = "nothing was stored"
-	inputs := c.inputFlags()
+	inputs := c.inputFlags(listFormats...)
 	inputs.keyFieldFlag()
 	indexes := c.requiredIndexFlag().distanceFlag(importK)
 	return c.runs(func(ctx context.Context) error {
@@ -145,7 +145,7 @@ func (c *call) load(ctx context.Context, indexes *indexFlags, docs iter.Seq2[ind
 
 // listedDocuments yields the documents of lists. A document without a key is stored without a record.
 func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Document, error], error) {
-	reader, err := f.listReader(f.call.args)
+	reader, err := f.readerOf(f.call.args...)
 	f.call.inputs = true
 	return func(yield func(index.Document, error) bool) {
 		for chunk, err := range f.call.chunks(ctx, reader) {
@@ -174,7 +174,7 @@ func exportCommand(a *app) *cobra.Command {
 		Long:  `Print every stored document as a JSON line. The first line describes the index.`,
 		Example: `  neardup export --index ix | zstd > ix.jsonl.zst
   neardup export --index ix | jq -r 'select(.key) | "\(.fingerprint)\t\(.key)"'`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	return c.runs(func(ctx context.Context) error {

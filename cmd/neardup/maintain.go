@@ -30,7 +30,7 @@ func compactCommand(a *app) *cobra.Command {
 With --plan, the index gets other tables, and with --max-distance another largest distance.`,
 		Example: `  neardup compact --index ix
   neardup compact --index ix --plan auto --max-distance 3`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	})
 	c.interrupted = "no document is changed; run it again to do the rest"
 	indexes := c.requiredIndexFlag()
@@ -216,12 +216,10 @@ func checkpointCommand(a *app) *cobra.Command {
 		Short:   "Copy an index to DEST; files are linked if possible",
 		Long:    `Make a copy of an index that no other process has open. DEST must be empty or not exist.`,
 		Example: `  neardup checkpoint --index ix /backup/monday`,
+		Args:    cobra.ExactArgs(1),
 	})
 	indexes := c.requiredIndexFlag()
 	return c.runs(func(ctx context.Context) error {
-		if len(c.args) != 1 {
-			return usagef("want one folder to make the copy in")
-		}
 		return indexes.read(func(x *index.Index) error {
 			if err := x.Checkpoint(ctx, c.args[0]); err != nil {
 				return err
@@ -248,7 +246,7 @@ func verifyCommand(a *app) *cobra.Command {
 		Short:   "Check the consistency of an index; print a JSON line per problem",
 		Long:    `Check records, keys and tables of an index against each other. The exit code is 4 if there is a problem.`,
 		Example: `  neardup verify --index ix`,
-		Args:    noArgs,
+		Args:    cobra.NoArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	return c.runs(func(ctx context.Context) error {
@@ -295,14 +293,12 @@ func repairCommand(a *app) *cobra.Command {
 		Long: `Copy every readable document of a damaged index into a new index in DEST, which must not exist.
 --max-distance and --analyzer are needed only if the index itself cannot tell them.`,
 		Example: `  neardup repair --index damaged repaired`,
+		Args:    cobra.ExactArgs(1),
 	})
 	indexes := c.requiredIndexFlag()
 	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the index (default the one that it records)")
 	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer of the index; none if it has none")
 	return c.runs(func(ctx context.Context) error {
-		if len(c.args) != 1 {
-			return usagef("want one directory that does not exist, to create the new index in")
-		}
 		var opts compaction.RepairOptions
 		if c.given("max-distance") {
 			choice, err := plan.Choose(*k, 1e6)

@@ -24,7 +24,7 @@ func statsCommand(a *app) *cobra.Command {
 		Short: "Print the parameters and the contents of an index",
 		Example: `  neardup stats --index ix | jq .documents
   neardup stats --index ix --plot figures/`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	var plot string
@@ -197,7 +197,7 @@ func benchCommand(a *app) *cobra.Command {
 		Use:     "bench [flags]",
 		Short:   "Measure an index on this machine, and sorted arrays in memory",
 		Example: `  neardup bench --documents 10e6 --fingerprints`,
-		Args:    noArgs,
+		Args:    cobra.NoArgs,
 	})
 	o := bench.Options{Time: 2 * time.Second}
 	n := c.countFlag("documents", "10e6", "`number` of documents")

@@ -17,7 +17,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/scan"
 	"github.com/spf13/cobra"
 )
 
@@ -37,7 +36,7 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
   neardup query --index crawl.index --key http://example.org/
   neardup query --scan fingerprints.u64le pages.jsonl`,
 	})
-	inputs := c.inputFlags().fieldFlags().scopeFlag()
+	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag()
 	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
 	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
 	c.flags.StringVar(&q.key, "key", "", "`key` of the input, or of a stored document if there is no input")
@@ -56,7 +55,7 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 			return err
 		}
 		if q.scanned != "" {
-			return q.scanning().run(ctx, docs)
+			return q.scan(ctx, docs)
 		}
 		docs.analyzer.asKey = q.key
 		return q.withIndex(func(x *neardup.Index) error {
@@ -95,14 +94,6 @@ type querying struct {
 	scanned string
 	key     string
 	k       *int
-}
-
-func (q *querying) scanning() *scanning {
-	s := &scanning{call: q.call, file: q.scanned, lines: newLines(q.call.out), k: *q.k}
-	if !q.call.given("max-distance") {
-		s.k = importK
-	}
-	return s
 }
 
 // withIndex opens the index for do.
@@ -221,78 +212,46 @@ func (l lines) answer(batch []*input, i *input, line *queryLine) (rest []*input)
 	return l.writeReady(batch)
 }
 
-// scanning compares the inputs with a file of fingerprints. It reads the file once per batch of inputs.
-type scanning struct {
-	call  *call
-	file  string
-	lines lines
-	k     int
-	log   *skipLog
-}
-
 // scanBatches is the batching of queries against a file of fingerprints.
 var scanBatches = batching{records: 1 << 20, bytes: 512 << 20, wait: math.MaxInt64}
 
-func (s *scanning) run(ctx context.Context, docs *documentReader) error {
-	if s.call.given("scope") {
+// scan compares the inputs with a file of fingerprints. It reads the file once per batch of inputs.
+func (q *querying) scan(ctx context.Context, docs *documentReader) error {
+	c, k := q.call, *q.k
+	if !c.given("max-distance") {
+		k = importK
+	}
+	if c.given("scope") {
 		return usagef("--scope requires --index: a file of fingerprints has no scopes")
 	}
-	if info, err := os.Stat(s.file); err != nil {
+	info, err := os.Stat(q.scanned)
+	if err != nil {
 		return fmt.Errorf("--scan: %w", err)
 	} else if info.IsDir() {
-		return usagef("--scan %s is a folder: if it is an index, name it with --index", s.file)
+		return usagef("--scan %s is a folder: if it is an index, name it with --index", q.scanned)
 	}
-	s.log = &skipLog{call: s.call}
+	log, out := &skipLog{call: c}, newLines(c.out)
 	return docs.forEachBatch(ctx, scanBatches, func(batch []*input) error {
-		return errors.Join(s.answer(ctx, batch), s.lines.Flush())
-	})
-}
-
-// answer scans the file for a batch and writes the answers.
-func (s *scanning) answer(ctx context.Context, batch []*input) error {
-	inputs, rest := compared(batch), s.lines.writeReady(batch)
-	if len(inputs) == 0 {
-		return nil
-	}
-	fps := make([]fingerprint.Fingerprint, len(inputs))
-	for n, i := range inputs {
-		fps[n] = i.document.Fingerprint
-	}
-	queries, err := scan.New(fps, s.k, s.expected())
-	if err != nil {
-		return err
-	}
-	found := matches.New()
-	err = s.scan(ctx, func(chunk *corpus.Chunk) error { return found.Scan(ctx, queries, chunk) })
-	if err == nil {
-		err = found.Each(ctx, len(inputs), func(query int, matches []index.Match) {
-			rest = s.lines.answer(rest, inputs[query], inputs[query].queryLine(matches))
-		})
-	}
-	return errors.Join(err, found.Close())
-}
-
-// scan reads the file once and calls do with each of its chunks, from several goroutines.
-func (s *scanning) scan(ctx context.Context, do func(*corpus.Chunk) error) error {
-	reader, err := corpus.New([]string{s.file}, corpus.Options{})
-	if err != nil {
-		return fmt.Errorf("--scan: %w", err)
-	}
-	for chunk, failed := range reader.Chunks(ctx, do) {
-		if err = failed; err != nil {
-			break
+		inputs, rest := compared(batch), out.writeReady(batch)
+		fps := make([]fingerprint.Fingerprint, len(inputs))
+		for n, i := range inputs {
+			fps[n] = i.document.Fingerprint
 		}
-		s.log.write(chunk)
-	}
-	s.call.account(reader)
-	return err
-}
-
-// expected returns the approximate number of fingerprints in the file, or 0 if it is not known.
-func (s *scanning) expected() int64 {
-	const lineBytes = 12 // 8 in u64le, 17 and more in lines
-	if info, err := os.Stat(s.file); err == nil && info.Mode().IsRegular() {
-		return info.Size() / lineBytes
-	}
-	return 0
+		if len(fps) == 0 {
+			return out.Flush()
+		}
+		reader, err := corpus.New([]string{q.scanned}, corpus.Options{})
+		if err != nil {
+			return fmt.Errorf("--scan: %w", err)
+		}
+		found, err := matches.Scan(ctx, reader, fps, k, info.Size(), log.write)
+		c.account(reader)
+		if err != nil {
+			return err
+		}
+		err = found.Each(ctx, func(query int, matches []index.Match) {
+			rest = out.answer(rest, inputs[query], inputs[query].queryLine(matches))
+		})
+		return errors.Join(err, found.Close(), out.Flush())
+	})
 }

@@ -32,7 +32,7 @@ SIGTERM and SIGINT end the server after it has answered the current requests. An
 stored.`,
 		Example: `  neardup serve --index crawl.index
   neardup serve --index crawl.index --listen :7490 --token-file token --tls-cert cert.pem --tls-key key.pem`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	})
 	c.interrupted = "answered documents are stored"
 	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c)}

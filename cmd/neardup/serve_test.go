@@ -309,7 +309,7 @@ func TestServeUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"serve"}, exitUsage, "--index is missing"},
+		{[]string{"serve"}, exitUsage, "required flag(s) \"index\" not set"},
 		{[]string{"serve", "--index", "IX", "--listen", "0.0.0.0:7490"}, exitUsage, "set --token-file"},
 		{[]string{"serve", "--index", "IX", "--listen", ":7490"}, exitUsage, "set --token-file"},
 		{[]string{"serve", "--index", "IX", "--listen", "example.com:1"}, exitUsage, "set --token-file"},

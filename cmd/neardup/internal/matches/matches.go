@@ -1,5 +1,5 @@
-// Package matches keeps what a scan of a list finds, more than memory holds, and gives it back query by
-// query: of each the nearest matches first, those at one distance as they stand in the list.
+// Package matches compares a file of fingerprints with many queries in one pass. The matches may be more
+// than memory holds. They come query by query, the nearest first, and in the order of the file.
 package matches
 
 import (
@@ -19,29 +19,42 @@ import (
 
 // List is the matches of a scan.
 type List struct {
-	mu     sync.Mutex
-	sorter *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
-	keys   groups.Keys
-	n      int // matches
+	mu      sync.Mutex
+	sorter  *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
+	keys    groups.Keys
+	n       int // matches
+	queries int
 }
 
-// New makes an empty list. Close removes its files.
-func New() *List {
-	return &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20})}
+// Scan reads a file of size bytes once, and finds the fingerprints in it that are within k bits of
+// queries. It calls chunk with each chunk of the file. Close removes the files of the List.
+func Scan(ctx context.Context, file *corpus.Reader, queries []fingerprint.Fingerprint, k int, size int64, chunk func(*corpus.Chunk)) (*List, error) {
+	const lineBytes = 12 // 8 in u64le, 17 and more in lines
+	prepared, err := scan.New(queries, k, size/lineBytes)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20}), queries: len(queries)}
+	for c, err := range file.Chunks(ctx, func(c *corpus.Chunk) error { return l.add(ctx, prepared, c) }) {
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		chunk(c)
+	}
+	return l, nil
 }
 
 // Close removes the files of the list.
 func (l *List) Close() error { return l.sorter.Close() }
 
-// Scan compares a chunk of a list with the queries. It may be called from several goroutines.
-func (l *List) Scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) error {
+// add compares a chunk with the queries. Several goroutines call it.
+func (l *List) add(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) (err error) {
 	words := make([]uint64, len(chunk.Fingerprints))
 	for i, fp := range chunk.Fingerprints {
 		words[i] = uint64(fp)
 	}
 	var found [][4]uint64
-	var err error
-	add := func() {
+	flush := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for i := range found {
@@ -55,15 +68,15 @@ func (l *List) Scan(ctx context.Context, queries *scan.Queries, chunk *corpus.Ch
 	queries.Scan(words, func(m scan.Match) {
 		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At), words[m.At], uint64(m.At)})
 		if len(found) == 4096 {
-			add()
+			flush()
 		}
 	})
-	add()
+	flush()
 	return err
 }
 
-// Each calls found with the matches of each query, in order. The IDs of matches are numbers in the list.
-func (l *List) Each(ctx context.Context, queries int, found func(query int, matches []index.Match)) error {
+// Each calls found with the matches of each query, in order. The IDs of matches are numbers in the file.
+func (l *List) Each(ctx context.Context, found func(query int, matches []index.Match)) error {
 	next := 0
 	var records [][4]uint64
 	until := func(query int) {
@@ -86,6 +99,6 @@ func (l *List) Each(ctx context.Context, queries int, found func(query int, matc
 			records = append(records, r)
 		}
 	}
-	until(queries)
+	until(l.queries)
 	return nil
 }
