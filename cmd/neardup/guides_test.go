@@ -72,7 +72,7 @@ func TestGuides(t *testing.T) {
 func TestServerGuide(t *testing.T) {
 	dir := t.TempDir()
 	server := startServe(t, freeAddress(t), "--index", dir+"/pages.neardup", "--checkpoints", dir)
-	if n := runConsole(t, readFile(t, "../../docs/server.md"), dir, server.address); n < 24 {
+	if n := runConsole(t, readFile(t, "../../docs/server.md"), dir, server.address); n < 23 {
 		t.Errorf("%d commands", n)
 	}
 	for path, want := range map[string]int{"/": 200, "/search": 200, "/groups": 200, "/v2/": 404} {

@@ -83,8 +83,7 @@ type answer struct {
 	success   int   // status of a successful answer
 	status    int   // 0: nothing is written yet
 	claimed   int64 // bytes of memory
-	written   int64
-	documents int // of the request or the answer, for the access log
+	documents int   // of the request or the answer, for the access log
 
 	asLines bool   // several objects, one per line
 	text    []byte // encoded and not written
@@ -166,7 +165,7 @@ func (a *answer) write(length int) error {
 		a.status = a.success
 		a.WriteHeader(a.status)
 	}
-	n, err := a.ResponseWriter.Write(a.text)
-	a.written, a.text = a.written+int64(n), a.text[:0]
+	_, err := a.ResponseWriter.Write(a.text)
+	a.text = a.text[:0]
 	return err
 }

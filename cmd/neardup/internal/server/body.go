@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,6 +66,9 @@ type item struct {
 
 // window is documents of a request that are answered together.
 type window struct {
+	parse  func(text []byte, d *api.Document) error
+	stores bool
+
 	items   []item
 	docs    []index.Document
 	reasons []string // per document, why it is skipped or malformed
@@ -84,20 +86,18 @@ func (w *window) add(number int, text []byte) {
 // them, and the function that work returns for each that is not malformed. stores reports whether the
 // documents are stored.
 func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
-	parse, documents := wire.Parse, only
+	w := &window{parse: wire.Parse, stores: stores}
 	switch media := mediatype.Of(r.Header.Get("Content-Type")); media {
 	case api.JSONLines, "application/jsonl", "application/json":
 		if len(parameters) > 0 {
 			return badCall("a body of type %s has no parameters: key and scope are fields of its documents", media)
 		}
-		if a.asLines = media != "application/json"; a.asLines {
-			documents = lines
-		}
+		a.asLines = media != "application/json"
 	case "text/html", "application/xhtml+xml", "text/plain":
 		if !parameters.Has("key") {
 			return badCall("a body of type %s is one page: its URL is missing, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", media)
 		}
-		parse = func(text []byte, d *api.Document) error {
+		w.parse = func(text []byte, d *api.Document) error {
 			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: text}
 			return nil
 		}
@@ -109,54 +109,65 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	if err != nil {
 		return err
 	}
-	size := 1
-	if a.asLines {
-		size = min(windowLimit, 1+bytes.Count(body, []byte{'\n'}))
-		if err := checkFirst(body); err != nil {
-			return err
-		}
-	}
 	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
-	w := window{make([]item, 0, size), make([]index.Document, 0, size), make([]string, 0, size)}
-	answer := func() error {
-		check.Parallel(len(w.items), func(n int) { s.analyze(&w, n, parse, stores) })
-		answer := work(&w)
-		for n := range w.items {
-			var v any = w.items[n].malformed
-			var err error
-			if w.items[n].malformed == nil {
-				v, err = answer(n)
-			}
-			if err == nil {
-				err = a.add(v)
-			}
-			if err != nil {
+	if !a.asLines {
+		w.add(1, body)
+	} else if err = s.eachLine(a, w, body, work); err != nil {
+		return a.end(err)
+	}
+	return a.end(s.answer(a, w, work))
+}
+
+// eachLine adds the lines of a body that are not blank to a window, and answers each window but the last one.
+func (s *Server) eachLine(a *answer, w *window, body []byte, work func(*window) func(n int) (any, error)) error {
+	number := 0
+	for text := range bytes.SplitSeq(bytes.TrimPrefix(body, []byte("\ufeff")), []byte{'\n'}) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		if a.n == 0 && len(w.items) == 0 && (text[0] != '{' || text[len(text)-1] != '}') {
+			return badCall("line %d is not a JSON object: send one object per line, or one object as application/json, "+
+				"or a page as text/html or text/plain with its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
+		}
+		if len(w.items) == windowLimit {
+			if err := s.answer(a, w, work); err != nil {
 				return err
 			}
 		}
-		w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
-		return nil
+		w.add(number, text)
 	}
-	for number, text := range documents(body) {
-		if w.add(number, text); len(w.items) == windowLimit {
-			if err = answer(); err != nil {
-				break
-			}
+	return nil
+}
+
+// answer answers the documents of a window, and empties it.
+func (s *Server) answer(a *answer, w *window, work func(*window) func(n int) (any, error)) error {
+	check.Parallel(len(w.items), func(n int) { s.analyze(w, n) })
+	answer := work(w)
+	a.documents += len(w.items)
+	for n := range w.items {
+		var v any = w.items[n].malformed
+		var err error
+		if w.items[n].malformed == nil {
+			v, err = answer(n)
+		}
+		if err == nil {
+			err = a.add(v)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		err = answer()
-	}
-	a.documents = a.n
-	return a.end(err)
+	w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
+	return nil
 }
 
 // analyze parses and analyzes a document of a window. One that is stored must have text if the index is one of texts.
-func (s *Server) analyze(w *window, n int, parse func([]byte, *api.Document) error, stores bool) {
+func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document
-	err := parse(i.text, &d)
-	if err == nil && stores && (d.MaxDistance != nil || d.Limit != 0) {
+	err := w.parse(i.text, &d)
+	if err == nil && w.stores && (d.MaxDistance != nil || d.Limit != 0) {
 		err = errors.New("maxDistance and limit are fields of a query")
 	}
 	if err != nil {
@@ -165,40 +176,9 @@ func (s *Server) analyze(w *window, n int, parse func([]byte, *api.Document) err
 		return
 	}
 	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit
-	w.docs[n], w.reasons[n] = check.Document(&d, stores && s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
+	w.docs[n], w.reasons[n] = check.Document(&d, w.stores && s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
 		s.analysis.Acquire(context.Background(), 1)
 		defer s.analysis.Release(1)
 		return check.Page(s.index.Signer(), s.limits.PageBytes, p)
 	})
-}
-
-func only(body []byte) iter.Seq2[int, []byte] {
-	return func(yield func(int, []byte) bool) { yield(1, body) }
-}
-
-// lines yields the lines of a body that are not blank, with their numbers.
-func lines(body []byte) iter.Seq2[int, []byte] {
-	return func(yield func(int, []byte) bool) {
-		number := 0
-		for text := range bytes.SplitSeq(bytes.TrimPrefix(body, byteOrderMark), []byte{'\n'}) {
-			number++
-			if text = bytes.TrimSpace(text); len(text) > 0 && !yield(number, text) {
-				return
-			}
-		}
-	}
-}
-
-var byteOrderMark = []byte("\ufeff")
-
-// checkFirst returns an error if the first line is not a JSON object: then the body is in another format.
-func checkFirst(body []byte) error {
-	for number, text := range lines(body) {
-		if text[0] != '{' || text[len(text)-1] != '}' {
-			return badCall("line %d is not a JSON object: send one object per line, or one object as application/json, "+
-				"or a page as text/html or text/plain with its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
-		}
-		break
-	}
-	return nil
 }

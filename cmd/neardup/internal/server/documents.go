@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -15,7 +16,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/mediatype"
 	"github.com/neardup/neardup/internal/wire"
 )
@@ -99,7 +99,7 @@ func queryOf(i *item, d *index.Document) (index.Query, error) {
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
 	return s.eachWindow(a, r, values, false, each(func(i *item, d *index.Document, reason string) (any, error) {
-		return compare.Explain(r.Context(), s.index, i.key, d, reason, s.rule())
+		return compare.Explain(r.Context(), s.index, i.key, d, reason, s.opts.Rule())
 	}))
 }
 
@@ -109,19 +109,12 @@ func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error
 	if err != nil {
 		return err
 	}
-	explained, err := compare.Explain(r.Context(), s.index, d.Key, &d, "", s.rule())
+	explained, err := compare.Explain(r.Context(), s.index, d.Key, &d, "", s.opts.Rule())
 	if err != nil {
 		return err
 	}
 	a.documents++
 	return a.json(explained)
-}
-
-func (s *Server) rule() match.Rule {
-	if s.opts.Rule != nil {
-		return s.opts.Rule()
-	}
-	return match.Default(s.index.Plan().MaxDistance)
 }
 
 // stored returns the document that has a key.
@@ -144,19 +137,14 @@ func (s *Server) get(a *answer, r *http.Request, values url.Values) error {
 	return a.json(wire.Stored(&index.Match{Document: d}))
 }
 
+// listed is the number of documents in a part of the list.
+const listed = 1000
+
 // list answers GET /v1/documents.
 func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
-	after, limit := uint64(0), 1000
-	var err error
-	if text := values.Get("after"); text != "" {
-		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return badCall("after is %.40q, want the value of next in the previous part", text)
-		}
-	}
-	if text := values.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxMatches {
-			return badCall("limit is %.40q, want 1 to %d", text, maxMatches)
-		}
+	after, err := strconv.ParseUint(cmp.Or(values.Get("after"), "0"), 10, 64)
+	if err != nil {
+		return badCall("after is %.40q, want the value of next in the previous part", values.Get("after"))
 	}
 	s.queries.Acquire(context.Background(), 1)
 	defer s.queries.Release(1)
@@ -165,8 +153,8 @@ func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
 		if err != nil {
 			return err
 		}
-		if len(part.Documents) == limit {
-			part.Next = strconv.FormatUint(part.Documents[limit-1].ID, 10)
+		if len(part.Documents) == listed {
+			part.Next = strconv.FormatUint(part.Documents[listed-1].ID, 10)
 			break
 		}
 		part.Documents = append(part.Documents, wire.Stored(&index.Match{Document: d}))
@@ -204,9 +192,5 @@ func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
 
 // stats answers GET /v1/stats.
 func (s *Server) stats(a *answer, r *http.Request, _ url.Values) error {
-	stats := s.index.Stats()
-	if stats.Tables == 0 {
-		return index.ErrClosed
-	}
-	return a.json(stats)
+	return a.json(s.index.Stats())
 }

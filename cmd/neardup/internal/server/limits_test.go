@@ -30,7 +30,7 @@ import (
 // impatient are limits that a test can wait for.
 var impatient = Limits{
 	Connections: 20, MemoryBytes: 2 << 20, RequestBytes: 1 << 20, PageBytes: 64 << 10,
-	ReadHeaderTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, WriteTimeout: time.Second, IdleTimeout: time.Second,
+	ReadTimeout: 300 * time.Millisecond, WriteTimeout: time.Second,
 }
 
 // talk sends text to a server, in parts with pauses between them, and returns all that it says before it ends the
@@ -254,7 +254,7 @@ func waitFor(t *testing.T, ok func() bool) {
 // TestConnectionsAreBounded: a connection over the limit waits until another one ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	limits := impatient
-	limits.ReadHeaderTimeout = time.Minute
+	limits.ReadTimeout = time.Minute
 	s, address := serve(t, open(t, inMemory()), Options{Limits: limits})
 	var held []net.Conn
 	for range limits.Connections {
@@ -417,7 +417,7 @@ func FuzzCalls(f *testing.F) {
 		{"POST", "/v1/query", "application/json", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
 		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},
 		{"GET", "/v1/document?key=a", "", ""}, {"GET", "/v1/explain?key=a", "", ""}, {"POST", "/v1/explain?key=a", "text/html", "words"},
-		{"GET", "/v1/documents?after=1&limit=2", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `{"key":"a","text":"b"}`},
+		{"GET", "/v1/documents?after=1", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `{"key":"a","text":"b"}`},
 		{"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""}, {"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
 	} {
 		f.Add(seed.method, seed.target, seed.contentType, []byte(seed.body))

@@ -54,9 +54,8 @@ var calls = []call{
 	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare the document with the stored ones nearest to it. Nothing is stored.", pageParameters, api.Document{}, compare.Explained{}, 200, (*Server).explain},
 	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.", []parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
 	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter}, nil, api.Stored{}, 200, (*Server).get},
-	{"GET", "/v1/documents", "list", "List the documents that have a record, by id.", []parameter{
+	{"GET", "/v1/documents", "list", "List the documents that have a record, by id, in parts of 1,000.", []parameter{
 		{"after", false, "value of next in the previous part; the list starts after it"},
-		{"limit", false, "largest number of documents, 1 to 10,000; default 1,000"},
 	}, nil, api.List{}, 200, (*Server).list},
 	{"POST", "/v1/documents/delete", "delete", "Delete the documents that have these keys or ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).delete},
 	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{}, 200, (*Server).stats},
@@ -84,8 +83,8 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
 	mux.Handle("GET /openapi.json", s.guarded(http.HandlerFunc(serveOpenAPI)))
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.health)
 	if s.opts.Page != nil {
 		for _, pattern := range view.Patterns {
 			mux.Handle(pattern, s.guarded(s.opts.Page))
@@ -158,7 +157,7 @@ func (s *Server) counted(c *call) http.Handler {
 		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(a.status)).Inc()
 		if log := s.opts.AccessLog; log != nil {
 			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", a.status), slog.String("from", r.RemoteAddr),
-				slog.Int("documents", a.documents), slog.Int64("bytesOut", a.written), slog.Duration("took", time.Since(begun))}
+				slog.Int("documents", a.documents), slog.Duration("took", time.Since(begun))}
 			if err != nil {
 				attrs = append(attrs, slog.String("error", err.Error()))
 			}
@@ -213,20 +212,14 @@ func (c *call) values(u *url.URL) (url.Values, error) {
 	return values, nil
 }
 
-// healthz reports whether a restart would help.
-func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	if s.failed.Load() {
+// health reports whether requests are answered.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case s.failed.Load():
 		writeFailure(w, index.ErrFailed)
-		return
-	}
-	w.Write([]byte("ok\n"))
-}
-
-// readyz reports whether calls are taken.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	if s.isStopping() {
+	case s.isStopping():
 		writeFailure(w, errStopping)
-		return
+	default:
+		w.Write([]byte("ok\n"))
 	}
-	s.healthz(w, r)
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// Checkpoints is the directory of checkpoints. If it is empty, callers cannot make any.
 	Checkpoints string
 
-	// Rule returns the rule of comparisons. nil: the rule of the analyzer and k of the index.
+	// Rule returns the rule of comparisons. nil: the default rule for the k of the index.
 	Rule func() match.Rule
 
 	// Page serves the pages for people, at view.Patterns. nil: there are none.
@@ -63,8 +63,8 @@ type Limits struct {
 	MemoryBytes  int64 // bodies and long answers of all requests; default 256 MiB, at least twice RequestBytes
 	PageBytes    int   // page, larger ones are skipped; default neardup.DefaultMaxBody
 
-	// These are the timeouts of http.Server; defaults 10 s, 1 min, 5 min and 5 min.
-	ReadHeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+	ReadTimeout  time.Duration // to send a request; default 1 min
+	WriteTimeout time.Duration // to read the answer, and between two requests; default 5 min
 }
 
 func (l Limits) withDefaults() Limits {
@@ -73,10 +73,8 @@ func (l Limits) withDefaults() Limits {
 	line := int64(l.PageBytes)/3*4 + 4*(match.MaxKeyBytes+match.MaxScopeBytes) // a page in base64
 	l.RequestBytes = max(cmp.Or(l.RequestBytes, 32<<20), line)
 	l.MemoryBytes = max(cmp.Or(l.MemoryBytes, 256<<20), 2*l.RequestBytes)
-	l.ReadHeaderTimeout = cmp.Or(l.ReadHeaderTimeout, 10*time.Second)
 	l.ReadTimeout = cmp.Or(l.ReadTimeout, time.Minute)
 	l.WriteTimeout = cmp.Or(l.WriteTimeout, 5*time.Minute)
-	l.IdleTimeout = cmp.Or(l.IdleTimeout, 5*time.Minute)
 	return l
 }
 
@@ -130,6 +128,9 @@ type Server struct {
 // New returns a Server of an index, which must stay open until Close has returned.
 func New(x *neardup.Index, o Options) *Server {
 	l := o.Limits.withDefaults()
+	if o.Rule == nil {
+		o.Rule = func() match.Rule { return match.Default(x.Plan().MaxDistance) }
+	}
 	s := &Server{
 		index: x, opts: o, limits: l, metrics: newMetrics(x),
 		memory:   semaphore.NewWeighted(l.MemoryBytes),
@@ -140,14 +141,13 @@ func New(x *neardup.Index, o Options) *Server {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.handler = s.routes()
 	s.http = &http.Server{
-		Handler:           s.handler,
-		ConnState:         s.metrics.connState,
-		ReadHeaderTimeout: l.ReadHeaderTimeout,
-		ReadTimeout:       l.ReadTimeout,
-		WriteTimeout:      l.WriteTimeout,
-		IdleTimeout:       l.IdleTimeout,
-		MaxHeaderBytes:    headerBytes,
-		ErrorLog:          log.New(errorLog{}, "", 0),
+		Handler:        s.handler,
+		ConnState:      s.metrics.connState,
+		ReadTimeout:    l.ReadTimeout,
+		WriteTimeout:   l.WriteTimeout,
+		IdleTimeout:    l.WriteTimeout,
+		MaxHeaderBytes: headerBytes,
+		ErrorLog:       log.New(errorLog{}, "", 0),
 	}
 	return s
 }
