@@ -175,17 +175,6 @@ func checkPassed(t *testing.T, passed, whole string, printed []verdictLine, stor
 	}
 }
 
-// verdictLines are the whole lines of what dedup printed.
-func verdictLines(printed []byte) (lines []verdictLine) {
-	for line := range bytes.Lines(printed) {
-		var v verdictLine
-		if json.Unmarshal(line, &v) == nil {
-			lines = append(lines, v)
-		}
-	}
-	return lines
-}
-
 // runAndKill kills the process once it has printed some lines, and returns what it
 // printed in all.
 func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -500,50 +498,6 @@ func TestServePython(t *testing.T) {
 		t.Errorf("large pages: %v, %s", err, out)
 	}
 }
-
-// TestServePythonAnswers has check.py read answers of a server that is none, or that something between has changed: it neither loops for ever nor takes an error for a verdict.
-func TestServePythonAnswers(t *testing.T) {
-	python := testenv.Program(t, "python3")
-	for _, test := range []struct {
-		contentType, answer, want string
-		status                    int
-	}{
-		{"application/x-ndjson; charset=utf-8", `{"key":"a","verdict":"new"}` + "\n" + `{"key":"b","verdict":"changed"}` + "\n", "a\nb\n", 200},
-		{"application/x-ndjson", "", "no answer: the answer breaks off", 200},
-		{"application/x-ndjson", `{"error":{"code":"bad_line","message":"unknown field","line":1}}` + "\n" + `{"key":"b","verdict":"changed"}` + "\n", "Failure: line 1: unknown field", 200},
-		{"application/json", `{"error":{"code":"busy","message":"the server is busy"}}` + "\n", "no answer: the server is busy", 503},
-		{"text/html", "<p>Bad gateway", "no answer: HTTP status 502, text/html", 502},
-		{"text/html", "<p>Welcome", "Failure: HTTP status 200, text/html", 200},
-	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/v1/stats" {
-				w.Header().Set("Content-Type", "application/json")
-				io.WriteString(w, "{}\n")
-				return
-			}
-			w.Header().Set("Content-Type", test.contentType)
-			w.WriteHeader(test.status)
-			io.WriteString(w, test.answer)
-		}))
-		defer server.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		check := exec.CommandContext(ctx, python, "-c", twoPages, server.URL)
-		check.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
-		out, _ := check.CombinedOutput()
-		if ctx.Err() != nil || !strings.Contains(string(out), test.want) {
-			t.Errorf("%s, %q: %s, %v; want %s", test.contentType, test.answer, out, ctx.Err(), test.want)
-		}
-	}
-}
-
-const twoPages = `
-import sys
-from check import Neardup
-
-for verdict in Neardup(sys.argv[1], retry_for=0.5).check([{"url": "a", "text": "b"}, {"url": "b", "text": "b"}]):
-    print(verdict["key"])
-`
 
 // largePages checks a page that is over the limit of the client, then over that of the server alone, and one that is over none.
 const largePages = `
