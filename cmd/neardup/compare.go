@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -49,60 +46,18 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err e
 	f.analyzer = a
 	k := defaultK
 	if indexes.dir != "" {
-		x, err := indexes.openPages(a.asked)
-		if err != nil {
+		if f.index, err = indexes.openPages(a.asked); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, x.Close()) }()
-		f.index, a.Signer, k = x, x.Signer(), x.Plan().MaxDistance
+		defer func() { err = errors.Join(err, f.index.Close()) }()
+		a.Signer, k = f.index.Signer(), f.index.Plan().MaxDistance
 	}
 	sides, err := f.find(ctx, in)
 	if err != nil {
 		return err
 	}
 	rule := match.Default(k)
-	return describeComparison(compare.Documents(sides[0], sides[1], rule, maxDifferences), rule, c.out)
-}
-
-// describeComparison writes a comparison for people.
-func describeComparison(r *compare.Result, rule match.Rule, out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tA\tB\n")
-	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
-	if r.A.Scope != r.B.Scope {
-		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope), corpus.Escape(r.B.Scope))
-	}
-	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
-	if r.ShingleDistance != nil {
-		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
-	}
-	if r.A.Digest != 0 && r.B.Digest != 0 {
-		text := "the texts differ"
-		if r.A.Digest == r.B.Digest {
-			text = "the texts have equal words"
-		}
-		fmt.Fprintf(w, "digest\t%v\t%v\t%s\n", r.A.Digest, r.B.Digest, text)
-	}
-	if r.LengthRatio > 0 {
-		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
-	}
-	err := w.Flush()
-	fmt.Fprintf(out, "\nrule: %v\n", rule)
-	if r.Match {
-		fmt.Fprintln(out, "they match: near-duplicates")
-	} else {
-		fmt.Fprintf(out, "they do not match, by: %s\n", strings.Join(r.Decided, ", "))
-	}
-	if len(r.Differences) > 0 {
-		fmt.Fprintf(out, "\nwords that differ:\n")
-	}
-	for _, d := range r.Differences {
-		fmt.Fprintf(out, "  %s\n", corpus.Escape(d.String()))
-	}
-	if r.Left > 0 {
-		fmt.Fprintf(out, "  and at %d further places\n", r.Left)
-	}
-	return err
+	return compare.Documents(sides[0], sides[1], rule, maxDifferences).WriteText(c.out, rule)
 }
 
 // finder finds the two documents of compare.

@@ -22,16 +22,12 @@ func planCommand(a *app) *cobra.Command {
 	n := c.countFlag("documents", "1e6", "`number` of documents")
 	k := c.distanceFlag(importK, plan.MaxDistance, "largest Hamming `distance`")
 	return c.runs(func(context.Context) error {
-		plans, err := plansFor(*k)
-		if err != nil {
-			return err
-		}
 		choice, err := plan.Choose(*k, *n)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(c.out, "k = %d, %g documents\n\n", *k, float64(*n))
-		if err := printDesigns(c.out, plans, *n, choice.Design); err != nil {
+		if err := printDesigns(c.out, *k, *n, choice.Design); err != nil {
 			return err
 		}
 		// An index chooses the plan with the least product of query time and number of tables.
@@ -43,16 +39,20 @@ func planCommand(a *app) *cobra.Command {
 }
 
 // printDesigns prints a line per design. The memory is the memory of filters and directories.
-func printDesigns(out io.Writer, plans []namedPlan, n int64, chosen string) error {
-	w := newTable(out, "design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
-		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk", "")
-	for _, p := range plans {
-		e := p.Estimate(n)
-		mark := ""
-		if p.design == chosen {
+func printDesigns(out io.Writer, k int, n int64, chosen string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, strings.Join([]string{"design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
+		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk", "", ""}, "\t"))
+	for _, name := range plan.Designs(k) {
+		p, err := plan.Named(name, k)
+		if err != nil {
+			return err
+		}
+		e, mark := p.Estimate(n), ""
+		if name == chosen {
 			mark = "chosen"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t%s\t\n", p.names, len(e.Tables),
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t%s\t\n", name, len(e.Tables),
 			span(p.Tables, func(t plan.Table) int { return t.Prefix }), span(p.Tables, func(t plan.Table) int { return t.Radius }),
 			e.Probes, e.FilterLookups, e.Candidates,
 			(e.TableBytes+e.PostingBytes)/1e9, e.FilterBytes/1e9, e.MemoryBytes()/1e9, e.Warm/1e3, e.Disk/1e3, mark)
@@ -70,38 +70,4 @@ func span(tables []plan.Table, of func(plan.Table) int) string {
 		return fmt.Sprint(low)
 	}
 	return fmt.Sprintf("%d..%d", low, high)
-}
-
-// namedPlan is the plan of a design.
-type namedPlan struct {
-	*plan.Plan
-	design string
-	names  string // with the numbers of the same plan
-}
-
-// plansFor returns the plans of all designs for k.
-func plansFor(k int) (plans []namedPlan, err error) {
-	numbers := make(map[string]string) // by plan
-	for _, name := range []string{"2", "3", "4"} {
-		p, err := plan.Named(name, k)
-		if err != nil {
-			return nil, err
-		}
-		numbers[p.String()] += name + ", "
-	}
-	for _, name := range plan.Designs(k) {
-		p, err := plan.Named(name, k)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, namedPlan{p, name, numbers[p.String()] + name})
-	}
-	return plans, nil
-}
-
-// newTable begins a table with columns aligned to the right.
-func newTable(out io.Writer, columns ...string) *tabwriter.Writer {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\t\n", strings.Join(columns, "\t"))
-	return w
 }

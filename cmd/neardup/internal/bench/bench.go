@@ -35,12 +35,6 @@ type Options struct {
 	Out         io.Writer
 }
 
-// maxReferenceBytes is the memory above which the reference is left out: it takes 8(k+1) bytes per
-// document.
-const maxReferenceBytes = 8 << 30
-
-func (o *Options) referenceBytes() int { return 8 * (o.MaxDistance + 1) * o.Documents }
-
 type run struct {
 	Options
 	dir    string
@@ -121,17 +115,13 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	}
 	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s", 0), r.figure("query: on all cores", rate/1e3, "k/s", 0),
 		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB", 0))
-	answers := []func(fingerprint.Fingerprint) error{answer}
-	if r.referenceBytes() <= maxReferenceBytes {
-		arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
-		answers = append(answers, func(fp fingerprint.Fingerprint) error {
-			found = arrays.query(uint64(fp), found[:0])
-			return nil
-		})
-	}
-	took, failed := r.interleave(ctx, random, answers)
-	if err = errors.Join(err, failed); err != nil || len(took) == 1 {
-		return errors.Join(err, r.figure("query", took[0], "us", 0))
+	arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
+	took, failed := r.interleave(ctx, random, answer, func(fp fingerprint.Fingerprint) error {
+		found = arrays.query(uint64(fp), found[:0])
+		return nil
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
 	}
 	return errors.Join(r.figure("query: the reference", took[1], "us", 0), r.figure("query", took[0], "us", took[0]/took[1]))
 }
@@ -248,7 +238,7 @@ func steady(ctx context.Context, window time.Duration, goroutines int, work func
 
 // interleave times the answers in turns, in short rounds, so that other load on the machine affects them
 // equally. Each round has queries of its own. It returns the median time per query of each, in microseconds.
-func (r *run) interleave(ctx context.Context, random *rand.Rand, answers []func(fingerprint.Fingerprint) error) ([]float64, error) {
+func (r *run) interleave(ctx context.Context, random *rand.Rand, answers ...func(fingerprint.Fingerprint) error) ([]float64, error) {
 	const perRound, minRounds = 512, 5
 	rounds, medians := make([][]float64, len(answers)), make([]float64, len(answers))
 	for begun, n := time.Now(), 0; n < minRounds || time.Since(begun) < r.Time*time.Duration(len(answers)); n++ {

@@ -3,6 +3,11 @@
 package compare
 
 import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -119,4 +124,45 @@ func (r *Result) Nearness() (share float64, limit string) {
 		}
 	}
 	return share, limit
+}
+
+// WriteText writes the comparison for people.
+func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\tA\tB\n")
+	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
+	if r.A.Scope != r.B.Scope {
+		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope), corpus.Escape(r.B.Scope))
+	}
+	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
+	if r.ShingleDistance != nil {
+		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
+	}
+	if r.A.Digest != 0 && r.B.Digest != 0 {
+		text := "the texts differ"
+		if r.A.Digest == r.B.Digest {
+			text = "the texts have equal words"
+		}
+		fmt.Fprintf(w, "digest\t%v\t%v\t%s\n", r.A.Digest, r.B.Digest, text)
+	}
+	if r.LengthRatio > 0 {
+		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
+	}
+	err := w.Flush()
+	fmt.Fprintf(out, "\nrule: %v\n", rule)
+	if r.Match {
+		fmt.Fprintln(out, "they match: near-duplicates")
+	} else {
+		fmt.Fprintf(out, "they do not match, by: %s\n", strings.Join(r.Decided, ", "))
+	}
+	if len(r.Differences) > 0 {
+		fmt.Fprintf(out, "\nwords that differ:\n")
+	}
+	for _, d := range r.Differences {
+		fmt.Fprintf(out, "  %s\n", corpus.Escape(d.String()))
+	}
+	if r.Left > 0 {
+		fmt.Fprintf(out, "  and at %d further places\n", r.Left)
+	}
+	return err
 }
