@@ -538,13 +538,15 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 }
 
 // keepStored drops from the stored documents the ones that are decided again, and the ones that others have
-// replaced or removed since they were committed. What the index holds of these counts then, also if the ID is the same.
+// removed or stored again since they were committed. A document that was stored again with its ID has the same
+// fingerprint, so the documents near it are searched for again and find it in the index.
 func (w *window) keepStored(others othersWrites, from int) {
 	n := 0
 	for _, i := range w.stored {
-		id, key, since := w.verdicts[i].Document.ID, keyHashOf(&w.docs[i]), w.committed[i]
+		id, since := w.verdicts[i].Document.ID, w.committed[i]
+		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
-			return o.number >= since && (o.removed == id || o.key != 0 && o.key == key)
+			return o.number >= since && (o.removed == id || key != 0 && o.key == key && o.stored == stored)
 		}) {
 			delete(w.replaced, id)
 			continue

@@ -161,6 +161,26 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	}
 }
 
+// TestKeyOfOneHashAfterACommit: another call stores a document whose key has the hash of the key of a page at the
+// beginning of a window, and which is near a late document of the window. The page still counts.
+func TestKeyOfOneHashAfterACommit(t *testing.T) {
+	x, docs := openForParts(t, index.Options{})
+	keys := testgen.CollidingKeys(0)
+	docs[0].Key = keys[0]
+	docs[200].Fingerprint = docs[0].Fingerprint ^ 1
+	stored := false
+	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+		if n := x.Stats().Documents; !stored && n > 0 && n < 190 {
+			stored = true
+			must(t, x.Add(t.Context(), index.Document{Key: keys[1], Fingerprint: docs[201].Fingerprint ^ 1}))
+		}
+	}}, docs)
+	must(t, err)
+	if page, near := verdicts[200], verdicts[201]; !stored || page.Of.Key != keys[0] || near.Of.Key != keys[1] {
+		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key, near.Status, near.Of.Key)
+	}
+}
+
 // TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and its commit, which decides
 // the window again. A match that is not searched again is still found.
 func TestRecheckOnOtherTables(t *testing.T) {
