@@ -203,49 +203,6 @@ func TestBatchKeepsFirstError(t *testing.T) {
 	}
 }
 
-// TestScanStaysInItsTable scans the ends of tables that have neighbours.
-func TestScanStaysInItsTable(t *testing.T) {
-	s := openMem(t)
-	tables := []int{0, 1, 2, 255, 256, MaxTables - 1}
-	entries := []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<64 - 2, 1<<64 - 1}
-	apply(t, s, true, func(b *Batch) {
-		for _, table := range tables {
-			for _, e := range entries {
-				if table == 0 {
-					b.SetLive(e, 1)
-				} else {
-					b.SetEntry(table, e)
-				}
-			}
-		}
-		b.SetRecord(1, Record{Key: "a"})
-		b.SetKey(1, 1)
-		b.Remove(1)
-	})
-	inView(t, s, func(v *View) {
-		for _, table := range append(tables, 3, 254) {
-			for _, first := range entries {
-				for _, last := range entries {
-					var got, want []uint64
-					must(t, v.Scan(table, first, last, func(e uint64) bool { got = append(got, e); return true }))
-					for _, e := range entries {
-						if slices.Contains(tables, table) && e >= first && e <= last {
-							want = append(want, e)
-						}
-					}
-					if !slices.Equal(got, want) {
-						t.Errorf("table %d, %x to %x: %x, not %x", table, first, last, got, want)
-					}
-				}
-			}
-		}
-		n := 0
-		if err := v.Scan(1, 0, 1<<64-1, func(uint64) bool { n++; return n < 3 }); err != nil || n != 3 {
-			t.Errorf("a scan that is stopped at 3 yields %d: %v", n, err)
-		}
-	})
-}
-
 // TestLastNamesWhatIsSeen opens views during commits. The commit that Last returns after a view was opened
 // is the newest commit that the view shows, or a later one.
 func TestLastNamesWhatIsSeen(t *testing.T) {

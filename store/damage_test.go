@@ -4,19 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/testing/crashfs"
-	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // logOf returns the files of a store that was written to by commits of different sizes:
@@ -170,37 +167,6 @@ func openAndClose(fsys vfs.FS) error {
 	return s.Close()
 }
 
-// TestACutLogIsNoDamage: after a crash the last log, and the last record of a MANIFEST, may end anywhere,
-// or be zero from anywhere on, or what another log left in a file that is used again.
-func TestACutLogIsNoDamage(t *testing.T) {
-	fsys := logWith(t, false, 300) // Pebble takes long to look for a flipped bit in a large chunk
-	rng := rand.New(rand.NewPCG(testenv.Seed(t), 10))
-	for _, name := range logFiles(t, fsys) {
-		whole := bytesOf(t, fsys, name)
-		stale, from := bytes.Clone(whole), 0
-		for i := range stale {
-			stale[i] ^= byte(i*7 + 1)
-		}
-		written := len(bytes.TrimRight(whole, "\x00"))
-		if strings.HasPrefix(name, "MANIFEST") {
-			from = lastRecord(t, whole)
-		}
-		for range 100 {
-			cut := from + rng.IntN(written-from)
-			zero, used := bytes.Clone(whole), bytes.Clone(whole)
-			clear(zero[cut:])
-			copy(used[cut:], stale[cut:])
-			for what, data := range map[string][]byte{"cut": whole[:cut], "zero": zero, "used again": used} {
-				overwrite(t, fsys, name, data)
-				if err := openAndClose(fsys); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%s, %s at byte %d of %d: %v", name, what, cut, written, err)
-				}
-			}
-		}
-		overwrite(t, fsys, name, whole)
-	}
-}
-
 // TestMissingOrCutTable: Open reports a missing, cut or extended table file as ErrCorrupt with its
 // path and the two remedies, and not as an index that does not exist.
 func TestMissingOrCutTable(t *testing.T) {
@@ -235,22 +201,6 @@ func TestMissingOrCutTable(t *testing.T) {
 		t.Errorf("%d tables", tables)
 	}
 	must(t, openAndClose(fsys))
-}
-
-// lastRecord returns where the last record of a MANIFEST begins.
-func lastRecord(t *testing.T, data []byte) (at int) {
-	r := record.NewReader(bytes.NewReader(data), 0)
-	for {
-		begin := r.Offset()
-		next, err := r.Next()
-		if err == io.EOF {
-			return at
-		}
-		if _, err := io.ReadAll(next); err != nil {
-			t.Fatal(err)
-		}
-		at = int(begin)
-	}
 }
 
 // TestCheckFilesReadsEveryBlock: a wrong byte in any block of a table is told, with the file, also where no

@@ -114,19 +114,6 @@ func TestDamagedMeta(t *testing.T) {
 	}
 }
 
-// TestMetaErrorIsTheSame of several, each time.
-func TestMetaErrorIsTheSame(t *testing.T) {
-	s := openMem(t)
-	for _, name := range []string{"plan", "analyzer", "counters"} {
-		must(t, s.db.Delete(metaKey(name), nil))
-	}
-	for range 30 {
-		if _, err := s.loadMeta(); err == nil || !strings.Contains(err.Error(), `"plan" is missing`) {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestEpochs(t *testing.T) {
 	for _, c := range []struct {
 		epochs epochs

@@ -2,9 +2,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -195,54 +193,6 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// probePacked counts the fingerprints that share the leading 32 bits of query and
-// differ from it in at most 3 bits.
-func probePacked(p *PackedTable, query uint64) (found int, err error) {
-	first := query >> 32 << 32
-	last := first | (1<<32 - 1)
-	for i := p.find(first); i < p.blocks(); i++ {
-		b, err := p.Block(i)
-		if err != nil {
-			return 0, err
-		}
-		lows, from, to, ok := b.LowBits(first, last)
-		if !ok {
-			return 0, fmt.Errorf("block %d has no low bits", i)
-		}
-		low := query & lows.Mask()
-		for ; from < to; from++ {
-			if bits.OnesCount64(lows.At(from)^low) <= 3 && bits.OnesCount64(b.At(from)^query) <= 3 {
-				found++
-			}
-		}
-		if p.last(i) >= last {
-			break
-		}
-	}
-	return found, nil
-}
-
-// A warm probe allocates nothing.
-func TestPackedProbeAllocations(t *testing.T) {
-	fps := randomFingerprints(10_000, 1)
-	p := storeTable(t, 1, fps, nil, 0).open(t, openArena(1<<20))
-	for i := range p.blocks() {
-		_, err := p.Block(i)
-		must(t, err)
-	}
-	at := 0
-	if n := testing.AllocsPerRun(1000, func() {
-		at++
-		found, err := probePacked(p, fps[at])
-		stored, containsErr := p.Contains(fps[at])
-		if found == 0 || !stored || err != nil || containsErr != nil {
-			t.Fatal(found, stored, err, containsErr)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -3,13 +3,9 @@ package store
 import (
 	"context"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // rewrite replaces the tables by one that fill writes.
@@ -96,62 +92,5 @@ func TestSmallFilesAreMerged(t *testing.T) {
 	})
 	if n := records(t, s); n != 2*rounds {
 		t.Errorf("%d records", n)
-	}
-}
-
-// TestUnreadableEdgeOfTheTables: a file of which only the middle is replaced is read at its edges first. What
-// cannot be read there ends the replacement, and nothing is lost.
-func TestUnreadableEdgeOfTheTables(t *testing.T) {
-	for fail := int64(0); ; fail++ {
-		mem := vfs.NewMem()
-		var reads atomic.Int64
-		reads.Store(-1 << 40)
-		old := map[string]bool{} // the tables before
-		fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileReadAt && old[op.Path] && reads.Add(1) == fail {
-				return syscall.EIO
-			}
-			return nil
-		}))
-		s, err := Open("ix", Options{FS: fsys, Create: &Header{Plan: "plan"}, CacheBytes: 1})
-		must(t, err)
-		for id := uint64(1); id <= 30; id++ {
-			apply(t, s, true, func(b *Batch) {
-				b.SetRecord(id, Record{Key: strings.Repeat("x", 1000)}) // several blocks before the tables
-				b.SetEntry(1, id)
-			})
-		}
-		// One file over all keyspaces.
-		must(t, s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false), s.Close())
-		names, err := mem.List("ix")
-		must(t, err)
-		for _, name := range names {
-			old["ix/"+name] = strings.HasSuffix(name, ".sst")
-		}
-		s = openIn(t, fsys) // its cache is empty
-		r, err := s.NewRewrite(1)
-		must(t, err)
-		w := r.Table(0)
-		must(t, w.AddPosting(7, NewIDs(1)), w.Close())
-		reads.Store(-1)
-		failed := r.Commit(context.Background(), "plan", Counters{NextID: 31, Documents: 30, Bare: 0})
-		met := reads.Swap(-1<<40) >= fail
-		r.Close()
-		// The read that fails can also be one of Pebble's own compaction after the commit: Close tells of it then.
-		if err := s.Close(); err != nil && failed == nil && !met {
-			t.Fatal(err)
-		}
-		s = openIn(t, mem)
-		if n := records(t, s); n != 30 {
-			t.Errorf("read %d (%v): %d records of 30", fail, failed, n)
-		}
-		must(t, s.Close())
-		if !met {
-			t.Logf("%d reads", fail)
-			if fail == 0 {
-				t.Error("nothing is read")
-			}
-			return
-		}
 	}
 }

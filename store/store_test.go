@@ -250,80 +250,6 @@ func TestCreationInterrupted(t *testing.T) {
 	}
 }
 
-// TestBloomFilters are on the upper levels, where a look-up of an absent key asks them, and not on the lowest
-// one, whose filters Pebble does not read.
-func TestBloomFilters(t *testing.T) {
-	s := openMem(t)
-	for round, upper := range []bool{false, true} {
-		apply(t, s, true, func(b *Batch) {
-			for id := range uint64(2000) {
-				document(b, 2000*uint64(round)+id+1)
-			}
-		})
-		must(t, s.db.Flush())
-		if !upper {
-			must(t, s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
-		}
-	}
-	levels, err := s.db.SSTables(pebble.WithProperties())
-	must(t, err)
-	with := [2]int{}
-	for level, tables := range levels {
-		for _, table := range tables {
-			lowest := level == len(levels)-1
-			if lowest == (table.Properties.FilterSize > 0) {
-				t.Errorf("level %d: a filter of %d bytes", level, table.Properties.FilterSize)
-			}
-			if lowest {
-				with[1]++
-			} else {
-				with[0]++
-			}
-		}
-	}
-	if with[0] == 0 || with[1] == 0 {
-		t.Errorf("tables on upper levels and the lowest: %v", with)
-	}
-}
-
-// A byte of the OPTIONS file that is another one does no harm, or Open says that the file
-// is damaged or not of an index.
-func TestEveryFlippedByteOfTheOptions(t *testing.T) {
-	mem := vfs.NewMem()
-	s := openIn(t, mem)
-	must(t, s.Close())
-	desc, err := pebble.Peek("ix", mem)
-	must(t, err)
-	text := string(bytesOf(t, mem, mem.PathBase(desc.OptionsFilename)))
-	// Pebble compares the names in its first section, and looks at no others.
-	names, harmless, refused := strings.Index(text, "[Level"), 0, 0
-	if !strings.Contains(text[:names], "comparer=") || !strings.Contains(text[:names], "wal_dir=") {
-		t.Fatalf("not in the first section of\n%s", text)
-	}
-	for at := range names {
-		for _, change := range []byte{1, 0x88} {
-			damaged := []byte(text)
-			damaged[at] ^= change
-			switch err := checkOptions("ix", string(damaged), desc.OptionsFilename); {
-			case err == nil:
-				harmless++
-			case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, ErrNotIndex) || errors.Is(err, ErrVersion):
-				refused++
-				continue
-			default:
-				t.Errorf("byte %d ^ %#02x: %v", at, change, err)
-			}
-			if err := s.options.CheckCompatibility("ix", string(damaged)); err != nil {
-				t.Errorf("byte %d ^ %#02x passes, and Pebble says: %v", at, change, err)
-			}
-		}
-	}
-	t.Logf("%d harmless, %d refused", harmless, refused)
-	if harmless == 0 || refused < 20 {
-		t.Errorf("%d harmless, %d refused", harmless, refused)
-	}
-}
-
 // TestDirectoriesArePrivate: the directory of an index, of a replacement and of a checkpoint has mode
 // 0700, and so have the parents that are made.
 func TestDirectoriesArePrivate(t *testing.T) {
@@ -345,30 +271,4 @@ func TestDirectoriesArePrivate(t *testing.T) {
 		}
 	}
 	must(t, r.Close(), s.Close())
-}
-
-// After a crash the memtables that the log was read into are not at the cost of a cache that has little: without
-// it each look-up reads the index of a file.
-func TestReplayLeavesRoomInCache(t *testing.T) {
-	fsys := crashfs.New()
-	s := openIn(t, fsys)
-	for id := range uint64(40) {
-		addRecord(t, s, id+1, strings.Repeat("k", 1<<20))
-	}
-	crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
-	must(t, s.Close())
-
-	s = openIn(t, crashed)
-	if m := s.db.Metrics().MemTable; m.Size+m.ZombieSize < 16<<20 {
-		t.Fatalf("memtables of %d and %d bytes after a crash", m.Size, m.ZombieSize)
-	}
-	release := s.options.Cache.Reserve(int(pebbleCacheBytes(0)) - 8<<20) // as packed blocks do
-	if n := records(t, s); n != 40 {
-		t.Fatalf("%d of 40 records", n)
-	}
-	if size := s.options.Cache.Size(); size == 0 {
-		t.Error("nothing is cached")
-	}
-	release()
-	must(t, s.Close())
 }
