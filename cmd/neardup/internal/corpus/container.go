@@ -71,7 +71,9 @@ func badEntry(reason string, err error) *Skip {
 
 // passOver returns the skip of a file that is not read because of its name or type, or nil.
 func passOver(name string, mode fs.FileMode) *Skip {
-	hidden := func(part string) bool { return strings.HasPrefix(part, ".") && part != "." && part != ".." }
+	hidden := func(part string) bool {
+		return part == "__MACOSX" || strings.HasPrefix(part, ".") && part != "." && part != ".."
+	}
 	switch {
 	case slices.ContainsFunc(strings.Split(name, "/"), hidden):
 		return &Skip{Reason: "hidden file", PassedOver: true}

@@ -73,7 +73,7 @@ func FuzzHTTP(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	a := &archive{source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
+	a := &archive{pages: map[uint64]bool{}, source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		h := recordHeader{kind: "response", contentType: "application/http", length: int64(len(message))}
 		before := bytes.Clone(message)

@@ -43,12 +43,12 @@ func parseHTTP(block []byte) (payload, *Skip) {
 		line, _, _ := bytes.Cut(body[:min(len(body), 60)], []byte{'\n'})
 		return payload{}, &Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)), Document: true}
 	}
-	fields := headerFields(header, "Content-Type", "Content-Encoding", "Transfer-Encoding")
-	p := payload{status: status, body: body, encodings: codings(fields["Content-Encoding"])}
-	if types := fields["Content-Type"]; len(types) > 0 {
+	fields := headerFields(header)
+	p := payload{status: status, body: body, encodings: codings(fields["content-encoding"])}
+	if types := fields["content-type"]; len(types) > 0 {
 		p.contentType = types[len(types)-1] // the last one counts, as in browsers
 	}
-	for _, coding := range codings(fields["Transfer-Encoding"]) {
+	for _, coding := range codings(fields["transfer-encoding"]) {
 		if p.chunked = p.chunked || coding == "chunked"; coding != "chunked" {
 			p.encodings = append(p.encodings, coding)
 		}
@@ -112,77 +112,35 @@ func cutHeader(block []byte) (header, body []byte) {
 	}
 }
 
-// dechunk undoes the chunked transfer encoding, in place. Archives often keep the header of a body whose
-// chunks the crawler has joined already, and the first line of such a body may well be a number. So a body is
-// chunked only if the whole of it is chunks, up to the last one or to where the body is cut short. A body
-// that is cut short in its first chunk is chunked if it would be binary otherwise.
-func dechunk(body []byte) (out []byte) {
-	chunks, whole := 0, false
-	for rest := body; !whole && len(rest) > 0; {
-		size, at, ok := chunkHeader(rest)
+// dechunk removes the chunked transfer encoding. Archives often keep the header of a body whose chunks
+// the crawler has joined already, and the first line of such a body may be a number. Therefore, a body
+// is chunked only if all of it is chunks, up to the last chunk or to the end of a truncated body. A body
+// that is truncated in its first chunk is chunked if it is binary otherwise.
+func dechunk(body []byte) []byte {
+	out := make([]byte, 0, len(body))
+	for rest := body; len(rest) > 0; {
+		line, data, hasEnd := bytes.Cut(rest, []byte{'\n'})
+		digits, _, _ := bytes.Cut(line[:min(len(line), 1<<10)], []byte{';'}) // an extension follows it
+		size, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 28)
 		switch {
-		case !ok:
+		case err != nil || !hasEnd:
 			return body
-		case size == 0 && chunks == 0 && !isTrailer(rest[at:]):
+		case size == 0 && len(out) == 0 && len(bytes.TrimSpace(data)) > 0:
 			return body // the number 0, and text
 		case size == 0:
-			whole = true
-			continue
-		case size > len(rest)-at:
-			if chunks == 0 && looksDecoded(rest[at:]) {
-				return body
-			}
-			rest = nil
-		default:
-			if rest, ok = cutLineEnd(rest[at+size:]); !ok {
-				return body
-			}
+			return out
+		case int(size) > len(data) && len(out) == 0 && looksDecoded(data):
+			return body
+		case int(size) > len(data):
+			return append(out, data...)
 		}
-		chunks++
-	}
-	out = body[:0]
-	for rest := body; len(rest) > 0; {
-		size, at, _ := chunkHeader(rest)
-		if size == 0 {
-			break
+		out, data = append(out, data[:size]...), data[size:]
+		rest = bytes.TrimPrefix(bytes.TrimPrefix(data, []byte{'\r'}), []byte{'\n'})
+		if len(rest) == len(data) && len(rest) > 0 {
+			return body // no line end follows the chunk
 		}
-		rest = rest[at:]
-		if size > len(rest) {
-			return append(out, rest...)
-		}
-		out = append(out, rest[:size]...)
-		rest, _ = cutLineEnd(rest[size:])
 	}
 	return out
-}
-
-// cutLineEnd cuts the line end after a chunk. Nothing at all is one if the body is cut short.
-func cutLineEnd(b []byte) (rest []byte, ok bool) {
-	rest = bytes.TrimPrefix(bytes.TrimPrefix(b, []byte{'\r'}), []byte{'\n'})
-	return rest, len(rest) < len(b) || len(b) == 0
-}
-
-// isTrailer reports whether b is fields and an empty line, or less, as after the last chunk.
-func isTrailer(b []byte) bool {
-	header, rest := cutHeader(b)
-	for line := range bytes.Lines(header) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && bytes.IndexByte(line, ':') <= 0 {
-			return false
-		}
-	}
-	return len(bytes.TrimSpace(rest)) == 0
-}
-
-// chunkHeader reads the line before a chunk: its size in hexadecimal, perhaps padded with spaces, perhaps
-// with an extension. The chunk begins at b[at].
-func chunkHeader(b []byte) (size, at int, ok bool) {
-	end := bytes.IndexByte(b[:min(len(b), 4<<10)], '\n')
-	if end < 0 {
-		return 0, 0, false
-	}
-	digits, _, _ := bytes.Cut(b[:end], []byte{';'})
-	n, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 28)
-	return int(n), end + 1, err == nil
 }
 
 // maxEncodings bounds how often a body may be compressed over again.

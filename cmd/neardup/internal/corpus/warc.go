@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,58 +14,62 @@ import (
 )
 
 const (
-	// largeBlock is from when on a block is handed over and not copied.
+	// largeBlock is the size from which on a block is passed on without a copy.
 	largeBlock = 1 << 20
-	// httpSlack is how much larger than a document the record around it may be.
+	// httpSlack is how much larger than a document its record may be.
 	httpSlack = 1 << 20
-	// maxRecordHeader bounds the header of a record: its URL may be a data URL.
+	// maxRecordHeader bounds the header of a record. Its URL may be a data URL.
 	maxRecordHeader = 1 << 20
-	// maxReread bounds, apart from the bytes of the archive, how many bytes are read again after wrong
-	// Content-Lengths.
+	// maxReread bounds how many bytes are read again after wrong Content-Lengths, in addition to the
+	// size of the archive.
 	maxReread = 64 << 20
+	// maxPages bounds archive.pages. A conversion follows its page within that many pages.
+	maxPages = 1 << 16
 )
 
-// archive reads a WARC file. A record ends where its Content-Length says. If no record, no end of a gzip
-// member and no end of the file follows there, the Content-Length is wrong: the record then ends where the
-// next one begins, which is the first line within the Content-Length that begins a record, or else the next
-// such line or gzip member. Bytes between records are one skip.
+var pageSeed = maphash.MakeSeed()
+
+// archive reads a WARC file. A record ends after its Content-Length, if a record, two empty lines, a
+// gzip member or the end of the file follows. Otherwise, the Content-Length is wrong, and the record
+// ends where the next record begins: at the first line within the Content-Length that begins a record,
+// or else at the next such line or gzip member. Other bytes between records are one skip.
 type archive struct {
 	*source
-	limit    int                 // of a record
-	header   []byte              // scratch
-	content  []byte              // scratch: the first limit bytes of the block
-	repaired bool                // the Content-Length in header is wrong
-	member   *member             // the gzip member that begins with the record; nil if none does
-	reread   int64               // bytes that were read again after a wrong Content-Length
-	pages    map[uint64]struct{} // hashes of the URLs of responses
+	limit    int             // of the bytes of a block that are kept
+	header   []byte          // of the record, with the empty line that ends it
+	content  []byte          // the first bytes of the block
+	repaired bool            // the Content-Length in header is wrong
+	reread   int64           // bytes that were read again after a wrong Content-Length
+	pages    map[uint64]bool // hashes of the URLs of responses
+
+	member *member // the gzip member that begins with the record, or nil
 }
 
 func (s *source) archive() {
-	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack}
+	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack, pages: make(map[uint64]bool)}
 	s.w.skipMark()
-	for first, more := true, true; more; first = false {
-		if _, is := a.w.skip("\r\n"); is {
+	for more := true; more; {
+		if _, ok := a.w.skip("\r\n"); ok {
 			more = a.record()
 			continue
 		}
-		c := a.w.corruption()
-		if c == nil && first {
+		if c := a.w.corruption(); c != nil {
+			a.lost(c.at, recordHeader{}, c)
+		} else if a.number == 0 {
 			a.skip(0, "", &Skip{Reason: "empty", Document: true})
 		}
-		if c != nil {
-			a.lost(c.at, recordHeader{}, c)
-		}
-		more = false
+		return
 	}
 }
 
-// record reads one record, or the bytes up to the next one. It returns false if nothing more is to be read.
+// record reads a record, or the bytes up to the next record. It returns false if the reading has to
+// stop.
 func (a *archive) record() bool {
 	offset := a.w.offset()
 	a.member = a.w.member()
 	if !a.atRecord() {
 		n := a.toRecordStart(false)
-		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes passed over", n), Document: true, Broken: true})
+		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes", n), Document: true, Broken: true})
 	}
 	var h recordHeader
 	var size int64
@@ -73,11 +78,11 @@ func (a *archive) record() bool {
 		h = parseRecordHeader(a.header)
 		size, problem = a.readBlock(h)
 	}
+	if c := a.w.corruption(); problem != nil && c != nil {
+		a.lost(offset, h, c)
+		return false
+	}
 	if problem != nil {
-		if c := a.w.corruption(); c != nil {
-			a.lost(offset, h, c)
-			return false
-		}
 		problem.Document = !isNonDocument(h.kind)
 		return a.skip(offset, h.uri, problem)
 	}
@@ -86,14 +91,14 @@ func (a *archive) record() bool {
 	return a.sendRaw(u)
 }
 
-// lost sends the skip of a record that corruption of the file ended.
+// lost sends the skip of a record that a corruption of the file ended.
 func (a *archive) lost(offset int64, h recordHeader, c *corruption) {
 	skip := c.skip()
 	skip.Document = !isNonDocument(h.kind)
 	a.skip(offset, h.uri, skip)
 }
 
-// readHeader reads up to the empty line into a.header.
+// readHeader reads the header of a record.
 func (a *archive) readHeader() (problem *Skip) {
 	a.header = a.header[:0]
 	for first := true; first || !a.atRecord(); first = false {
@@ -104,7 +109,7 @@ func (a *archive) readHeader() (problem *Skip) {
 			return &Skip{Reason: "truncated record header", Broken: true}
 		case len(a.header) == maxRecordHeader:
 			n := maxRecordHeader + a.toRecordStart(false)
-			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("some %d bytes passed over", n), Broken: true}
+			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("about %d bytes", n), Broken: true}
 		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
 			return nil
 		}
@@ -117,14 +122,15 @@ func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 	a.content, a.repaired = a.content[:0], false
 	credible := h.length >= 0 && a.w.holds(h.length)
 	if credible {
-		if size = a.copyBytes(h.length); size == h.length && a.endsHere(h) {
+		if size = a.copyBytes(h.length); size == h.length && a.endsHere() {
 			return size, nil
 		}
 	}
 	a.repaired = true
 	if at := a.recordWithin(size); at > 0 {
 		if a.reread += size - int64(at); a.reread > maxReread+a.w.pos {
-			return size, &Skip{Reason: "wrong Content-Length", Detail: fmt.Sprintf("it is %d, and further records begin within it; too many records before it are like this", size), Broken: true}
+			detail := fmt.Sprintf("it is %d, and the record contains other records", size)
+			return size, &Skip{Reason: "wrong Content-Length", Detail: detail, Broken: true}
 		}
 		a.w.goBack(a.content[at:])
 		size = int64(at)
@@ -132,29 +138,28 @@ func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 	} else if !credible || size == h.length {
 		size += a.toRecordStart(true)
 	}
-	// What follows is a record, a gzip member, the end of the file or corruption.
+	end := "\n\n" // of a record
+	if bytes.Contains(a.header, []byte("\r\n")) {
+		end = "\r\n\r\n"
+	}
 	switch {
 	case a.w.corruption() != nil:
-		return size, &Skip{} // which reports the corruption
-	case a.w.ended() && (h.length < 0 || h.length > size) && !a.isTerminated():
-		return size, &Skip{Reason: "truncated record", Detail: fmt.Sprintf("%d bytes, and its Content-Length is %s", size, h.lengthText()), Broken: true}
+		return size, &Skip{} // the caller reports the corruption
+	case a.w.ended() && (h.length < 0 || h.length > size) && !bytes.HasSuffix(a.content, []byte(end)):
+		detail := fmt.Sprintf("%d bytes, and its Content-Length is %d", size, h.length)
+		return size, &Skip{Reason: "truncated record", Detail: detail, Broken: true}
 	case int64(len(a.content)) == size:
 		a.content = bytes.TrimRight(a.content, "\r\n") // the empty lines after a record
 		size = int64(len(a.content))
 	}
-	a.countRepaired()
-	return size, nil
-}
-
-// countRepaired counts a record whose Content-Length is wrong.
-func (a *archive) countRepaired() {
 	a.mu.Lock()
 	a.totals[a.input].Repaired++
 	a.mu.Unlock()
+	return size, nil
 }
 
-// copyBytes reads n bytes into a.content, less if a gzip member begins with a record, at the end and at
-// corruption.
+// copyBytes reads n bytes into a.content. It stops at a gzip member that begins with a record, at the
+// end of the file and at corruption.
 func (a *archive) copyBytes(n int64) (size int64) {
 	a.content = slices.Grow(a.content, int(min(n, int64(a.limit))))
 	for size < n && !a.atMemberRecord() {
@@ -170,20 +175,16 @@ func (a *archive) copyBytes(n int64) (size int64) {
 	return size
 }
 
-// keep appends c to a.content as far as the limit allows.
+// keep appends c to a.content, up to the limit.
 func (a *archive) keep(c []byte) {
 	a.content = append(a.content, c[:min(len(c), max(0, a.limit-len(a.content)))]...)
 }
 
-// endsHere reports whether a record may end here: apart from empty lines, a record, the end of the gzip
-// member or of the file follows, or at least two empty lines do, which are not those after an HTTP header.
-func (a *archive) endsHere(h recordHeader) bool {
-	if recordStart(bytes.TrimLeft(a.w.peek(recordStartBytes), "\r\n")) {
-		return true // without waiting for more: the input may be slow
-	}
-	next := a.w.peek(4 << 10)
+// endsHere reports whether a record may end here.
+func (a *archive) endsHere() bool {
+	next := a.w.peek(recordStartBytes)
 	rest := bytes.TrimLeft(next, "\r\n")
-	if len(rest) == 0 {
+	if len(rest) == 0 && len(next) < recordStartBytes { // the end of the file, or corruption
 		c := a.w.src.corruption()
 		return c == nil || c.between
 	}
@@ -191,49 +192,30 @@ func (a *archive) endsHere(h recordHeader) bool {
 	if recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m *member) bool { return m.pos == at }) {
 		return true
 	}
-	if !bytes.HasPrefix(next, []byte("\r\n\r\n")) && !bytes.HasPrefix(next, []byte("\n\n")) {
-		return false
-	}
-	header, _ := cutHeader(a.content)
-	return (!isHTTP(h, a.content) || len(header) < len(a.content)) && a.recordWithin(int64(len(a.content))) == 0
+	emptyLines := bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
+	return emptyLines && a.recordWithin(int64(len(a.content))) == 0
 }
 
-// recordWithin returns where in a.content, if that is the whole of a block of the given size, the next record
-// begins. It returns 0 if no line begins one.
+// recordWithin returns the position in a.content at which the next record begins, if a.content is a
+// whole block of the given size. It returns 0 if no line begins a record.
 func (a *archive) recordWithin(size int64) (at int) {
 	if size == 0 || size > int64(len(a.content)) {
 		return 0
 	}
-	b := append(a.content, a.w.peek(256)...) // the next record may begin with the last bytes of the content
+	b := append(a.content, a.w.peek(recordStartBytes)...) // the record may begin in the last bytes of the content
 	for {
 		i := bytes.Index(b[at:], []byte("\nWARC/"))
 		if i < 0 || at+i+1 >= len(a.content) {
 			return 0
 		}
-		if at += i + 1; recordStart(b[at:]) && beginsHeader(b[at:]) {
+		if at += i + 1; recordStart(b[at:]) {
 			return at
 		}
 	}
 }
 
-// beginsHeader reports whether the line after the version of a record is one of the header of a record.
-func beginsHeader(b []byte) bool {
-	_, line, _ := bytes.Cut(b, []byte{'\n'})
-	name, _, _ := bytes.Cut(line[:min(len(line), 100)], []byte{':'})
-	name = bytes.ToUpper(name)
-	return bytes.HasPrefix(name, []byte("WARC-")) || bytes.HasPrefix(name, []byte("CONTENT-"))
-}
-
-// isTerminated reports whether a.content ends with the two empty lines that end a record.
-func (a *archive) isTerminated() bool {
-	if bytes.Contains(a.header, []byte("\r\n")) {
-		return bytes.HasSuffix(a.content, []byte("\r\n\r\n"))
-	}
-	return bytes.HasSuffix(a.content, []byte("\n\n"))
-}
-
-// toRecordStart reads up to the next line or gzip member that begins a record, or to the end or corruption,
-// and returns how many bytes that took. It appends them to a.content if keep is set.
+// toRecordStart reads up to the next line or gzip member that begins a record, or to the end or
+// corruption. It returns the number of bytes, and appends them to a.content if keep is set.
 func (a *archive) toRecordStart(keep bool) (size int64) {
 	for lineStart := true; ; {
 		if lineStart && a.atRecord() || a.atMemberRecord() {
@@ -255,17 +237,11 @@ func (a *archive) toRecordStart(keep bool) (size int64) {
 
 func (a *archive) atRecord() bool { return recordStart(a.w.peek(recordStartBytes)) }
 
-func (a *archive) atMemberRecord() bool {
-	return a.w.member() != nil && a.atRecord()
-}
+func (a *archive) atMemberRecord() bool { return a.w.member() != nil && a.atRecord() }
 
 // isNonDocument reports whether records of a type hold no document.
 func isNonDocument(kind string) bool {
-	switch kind {
-	case "warcinfo", "request", "metadata", "revisit", "continuation":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"warcinfo", "request", "metadata", "revisit", "continuation"}, kind)
 }
 
 // interpret makes a record of a header and of the block in a.content, of which size bytes were read.
@@ -284,11 +260,11 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	case h.kind != "response" && h.kind != "resource" && h.kind != "conversion":
 		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
-		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not put together", Document: true})
+		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not supported", Document: true})
 	case h.kind != "response" && crawlerRecord(h.uri) != "":
 		return skip(&Skip{Reason: "no page: " + crawlerRecord(h.uri), Detail: "a record of the crawler about a page or about itself"})
-	case h.kind == "conversion" && a.hasPage(h.uri):
-		return skip(&Skip{Reason: "no page: conversion", Detail: "made from a page that is in this archive"})
+	case h.kind == "conversion" && a.pages[maphash.String(pageSeed, h.uri)]:
+		return skip(&Skip{Reason: "no page: conversion", Detail: "the archive has the page itself"})
 	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}
@@ -298,12 +274,15 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		if p, problem = parseHTTP(a.content); problem != nil {
 			return skip(problem)
 		}
-		if p.status != 200 { // errors and redirects are copies of each other
+		if p.status != 200 { // error pages and redirects are copies of each other
 			return skip(statusSkip(p.status))
 		}
 	}
 	if h.kind == "response" {
-		a.addPage(h.uri)
+		if len(a.pages) == maxPages {
+			clear(a.pages)
+		}
+		a.pages[maphash.String(pageSeed, h.uri)] = true
 	}
 	if _, err := document.KindOf(p.contentType, nil); err != nil { // it need not be decoded
 		return skip(&Skip{Reason: err.Error(), Document: true})
@@ -315,7 +294,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	if len(a.content) < largeBlock {
 		p.body = bytes.Clone(p.body)
 	} else {
-		a.content = nil // handed over: another copy of it would be the most memory that the record takes
+		a.content = nil // the body keeps it: a copy would double the memory of the record
 	}
 	limit := a.opts.MaxDocument
 	p.name = h.uri
@@ -326,51 +305,32 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	}
 }
 
-// maxPages bounds archive.pages. A conversion record follows its page within that many pages.
-const maxPages = 1 << 16
-
-var pageSeed = maphash.MakeSeed()
-
-func (a *archive) addPage(uri string) {
-	if a.pages == nil || len(a.pages) == maxPages {
-		a.pages = make(map[uint64]struct{})
-	}
-	a.pages[maphash.String(pageSeed, uri)] = struct{}{}
-}
-
-func (a *archive) hasPage(uri string) bool {
-	_, has := a.pages[maphash.String(pageSeed, uri)]
-	return has
-}
-
-// crawlerRecord returns the kind of the resource that a crawler itself wrote, by its URI, and "" for a page.
-// Crawlers store their settings and logs as metadata://... (wget) and urn:X-..., and what they made of a
-// page, such as its text or a screenshot, as urn:KIND:URL (Browsertrix) or KIND:URL (brozzler).
+// crawlerRecord returns the kind of a record that a crawler wrote about a page or about itself, or ""
+// for a page. Crawlers store settings and logs as metadata://... (wget) and urn:X-..., and the text or
+// a screenshot of a page as urn:KIND:URL (Browsertrix) or KIND:URL (brozzler).
 func crawlerRecord(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, ":")
+	if len(scheme) > 40 {
+		return ""
+	}
 	switch scheme = strings.ToLower(scheme); scheme {
 	case "http", "https", "ftp", "ftps", "gopher", "gemini", "file":
-		return ""
 	case "metadata":
 		return scheme
 	case "urn":
-		kind, of, _ := strings.Cut(rest, ":")
-		if len(kind) <= 40 && (strings.HasPrefix(strings.ToLower(kind), "x-") || slices.Contains(browsertrixKinds, strings.ToLower(kind)) || isURL(of)) {
+		if kind, _, _ := strings.Cut(rest, ":"); len(kind) <= 40 && !strings.EqualFold(kind, "uuid") {
 			return "urn:" + kind
 		}
 	default:
-		if _, of, found := strings.Cut(uri, ":http"); found && isURL("http"+of) && len(scheme) <= 40 {
+		if rest = strings.ToLower(":" + rest); strings.Contains(rest, ":http://") || strings.Contains(rest, ":https://") {
 			return scheme
 		}
 	}
 	return ""
 }
 
-var browsertrixKinds = []string{"text", "textfinal", "pageinfo", "thumbnail", "thumbnailfinal", "view", "viewfinal", "fullpage", "fullpagefinal"}
-
-func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
-
-// original returns the record that was read, with a block of size bytes, if originals are asked for.
+// original returns the original of the record that was read, with a block of size bytes, or nil if
+// originals are not wanted.
 func (a *archive) original(size int64) *Original {
 	if a.opts.Originals == nil || size > int64(len(a.content)) {
 		return nil
@@ -379,11 +339,15 @@ func (a *archive) original(size int64) *Original {
 		return &Original{Format: WARC, Compressed: true, Member: raw}
 	}
 	header := bytes.Clone(a.header)
-	if a.repaired {
-		header = withContentLength(header, size)
+	if a.repaired { // the new Content-Length is the first field
+		header = contentLengths.ReplaceAll(header, nil)
+		version, fields, _ := bytes.Cut(header, []byte{'\n'})
+		header = fmt.Appendf(nil, "%s\nContent-Length: %d\r\n%s", version, size, fields)
 	}
 	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: header, Body: bytes.Clone(a.content)}
 }
+
+var contentLengths = regexp.MustCompile(`(?im)^content-length[ \t]*:[^\n]*\n`)
 
 // rawMember returns the compressed bytes of the gzip member that consists of the record that was
 // read, or nil if there is no such member.
@@ -398,27 +362,7 @@ func (a *archive) rawMember() []byte {
 	return m.raw
 }
 
-// withContentLength returns the header of a record with another Content-Length.
-func withContentLength(header []byte, length int64) (out []byte) {
-	end := "\n"
-	if bytes.Contains(header, []byte("\r\n")) {
-		end = "\r\n"
-	}
-	out = make([]byte, 0, len(header)+40)
-	for line := range bytes.Lines(header) {
-		name, _, _ := bytes.Cut(line, []byte{':'})
-		switch {
-		case strings.EqualFold(string(bytes.TrimSpace(name)), "Content-Length"):
-			continue
-		case len(bytes.TrimRight(line, "\r\n")) == 0:
-			out = fmt.Appendf(out, "Content-Length: %d%s", length, end)
-		}
-		out = append(out, line...)
-	}
-	return out
-}
-
-// decodePayload decodes the payload of a record of a web archive and makes r a document or a skip.
+// decodePayload decodes the payload of a WARC record and makes r a document or a skip.
 func (r *Record) decodePayload(p payload, limit int64) {
 	content, problem := p.decode(limit)
 	if problem == nil && len(content) == 0 {
@@ -435,25 +379,8 @@ func (r *Record) decodePayload(p payload, limit int64) {
 	r.Skip, problem.Document = problem, true
 }
 
-// recordHeader is what is read of the header of a WARC record.
-type recordHeader struct {
-	kind        string // WARC-Type, lower-case
-	uri         string
-	contentType string
-	segment     string
-	length      int64 // -1 if Content-Length is missing or not a number
-}
-
-// lengthText returns the Content-Length as an error gives it.
-func (h recordHeader) lengthText() string {
-	if h.length < 0 {
-		return "missing"
-	}
-	return strconv.FormatInt(h.length, 10)
-}
-
-// nextRecordStart returns how far to go in b, which is not empty, to the next place at which a record may
-// begin.
+// nextRecordStart returns the position in b, which is not empty, of the next place after its first
+// byte at which a record may begin.
 func nextRecordStart(b []byte) int {
 	if next := bytes.Index(b[1:], []byte("WARC/")); next >= 0 {
 		return next + 1
@@ -464,69 +391,61 @@ func nextRecordStart(b []byte) int {
 // recordStartBytes is the number of bytes that recordStart needs.
 const recordStartBytes = 32
 
-// recordStart reports whether b begins with the version line of a WARC record.
+// recordStart reports whether b begins with the version line of a WARC record. Some writers add spaces
+// to it.
 func recordStart(b []byte) bool {
-	version, ok := bytes.CutPrefix(b, []byte("WARC/"))
-	if !ok || len(version) < 4 || !isDigit(version[0]) || version[1] != '.' || !isDigit(version[2]) {
-		return false
-	}
-	i := 3
-	for i < len(version) && i < 6 && isDigit(version[i]) {
-		i++
-	}
-	rest := bytes.TrimLeft(version[i:], " \t")
-	return len(rest) > 0 && (rest[0] == '\r' || rest[0] == '\n')
+	return versionLine.Match(b[:min(len(b), recordStartBytes)])
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+var versionLine = regexp.MustCompile(`^WARC/\d\.\d{1,3}[ \t]*[\r\n]`)
 
-// parseRecordHeader reads a header as it is found in the wild: of a field given twice the
-// first counts, and a URL may be in angle brackets (wget 1.x).
+// recordHeader has the fields of the header of a WARC record.
+type recordHeader struct {
+	kind        string // WARC-Type in lower case
+	uri         string
+	contentType string
+	segment     string
+	length      int64 // -1 if Content-Length is missing or not a number
+}
+
+// parseRecordHeader parses a header. If a field occurs twice, the first value counts. wget 1.x writes
+// the URL in angle brackets.
 func parseRecordHeader(b []byte) recordHeader {
-	fields := headerFields(b, "WARC-Type", "WARC-Target-URI", "Content-Type", "WARC-Segment-Number", "Content-Length")
+	fields := headerFields(b)
 	first := func(name string) string { return append(fields[name], "")[0] }
 	h := recordHeader{
-		kind:        strings.ToLower(first("WARC-Type")),
-		uri:         strings.TrimSuffix(strings.TrimPrefix(first("WARC-Target-URI"), "<"), ">"),
-		contentType: first("Content-Type"),
-		segment:     first("WARC-Segment-Number"),
+		kind:        strings.ToLower(first("warc-type")),
+		uri:         strings.TrimSuffix(strings.TrimPrefix(first("warc-target-uri"), "<"), ">"),
+		contentType: first("content-type"),
+		segment:     first("warc-segment-number"),
 		length:      -1,
 	}
-	if n, err := strconv.ParseInt(first("Content-Length"), 10, 64); err == nil && n >= 0 {
+	if n, err := strconv.ParseInt(first("content-length"), 10, 64); err == nil && n >= 0 {
 		h.length = n
 	}
 	return h
 }
 
-// maxValues bounds the values of one field.
-const maxValues = 64
-
-// headerFields gives the values of some fields of a header block, behind its first line.
-// Names are in any case; lines may end with LF only, and be folded; a line without a colon
-// and a field without a value are passed over. Of more than maxValues values the first ones
-// and the last one count.
-func headerFields(b []byte, names ...string) map[string][]string {
-	fields := make(map[string][]string, len(names))
+// headerFields returns the values of the fields of a header that are used, by their names in lower
+// case. It ignores the first line, lines without a colon and fields without a value.
+func headerFields(b []byte) map[string][]string {
+	fields := make(map[string][]string)
 	_, b, _ = bytes.Cut(b, []byte{'\n'})
-	for len(b) > 0 {
-		var line []byte
-		line, b, _ = bytes.Cut(b, []byte{'\n'})
-		for folded := false; len(b) > 0 && (b[0] == ' ' || b[0] == '\t'); folded = true {
-			var more []byte
-			more, b, _ = bytes.Cut(b, []byte{'\n'})
-			if !folded {
-				line = bytes.Clone(bytes.TrimRight(line, "\r"))
-			}
-			line = append(append(line, ' '), bytes.TrimSpace(more)...)
-		}
+	for line := range bytes.Lines(b) {
 		name, value, _ := bytes.Cut(line, []byte{':'})
-		name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
-		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
-		if i < 0 || len(value) == 0 {
+		if value = bytes.TrimSpace(value); len(name) > maxFieldName || len(value) == 0 {
 			continue
 		}
-		values := fields[names[i]]
-		fields[names[i]] = append(values[:min(len(values), maxValues-1)], string(value))
+		if name := strings.ToLower(string(bytes.TrimSpace(name))); slices.Contains(usedFields, name) {
+			fields[name] = append(fields[name], string(value))
+		}
 	}
 	return fields
 }
+
+var usedFields = []string{
+	"warc-type", "warc-target-uri", "warc-segment-number", "content-type", "content-length", "content-encoding", "transfer-encoding",
+}
+
+// maxFieldName is larger than the names of the fields that are used.
+const maxFieldName = 40
