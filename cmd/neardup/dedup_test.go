@@ -38,16 +38,3 @@ func TestNoPlaceForTheTemporaryIndex(t *testing.T) {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
-
-// The line about a duplicate says if the earlier version of its key was removed.
-func TestRemovedInLines(t *testing.T) {
-	pages := writeFile(t, "pages.jsonl", `{"url":"a","text":"the first page has these words in it"}
-{"url":"b","text":"something else altogether is on the second page"}
-{"url":"b","text":"the first page has these words in it"}
-{"url":"b","text":"the first page has these words in it"}
-`)
-	code, out, errs := runHere("", "dedup", pages)
-	if lines := strings.Split(out, "\n"); code != exitDone || len(lines) != 5 || !strings.HasSuffix(lines[2], `"distance":0,"id":1},"removed":true}`) || strings.Count(out, "removed") != 1 {
-		t.Errorf("%d, %s\n%s", code, errs, out)
-	}
-}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -20,40 +18,12 @@ func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *b
 	diagnostics = new(bytes.Buffer)
 	a := &app{streams: &streams{in, output{io.Discard}, diagnostics}}
 	c := a.command(&cobra.Command{Use: "dedup"})
-	flags := c.inputFlags().analyzerFlags()
+	flags := c.inputFlags(documentFormats...).analyzerFlags()
 	flags.Format, flags.Originals = corpus.JSONL, []corpus.Format{corpus.JSONL}
 	c.args = []string{"-"}
 	docs, err := flags.openInputs()
 	must(t, err)
 	return docs, diagnostics
-}
-
-// TestAccountAddsUpAfterFailure: what was read ahead of the work that failed is told
-// apart, so that the counts add up.
-func TestAccountAddsUpAfterFailure(t *testing.T) {
-	docs, diagnostics := readLines(t, strings.NewReader(strings.Repeat(`{"text":"a few words"}`+"\n", 5000)))
-	failure, done := errors.New("no more"), int64(0)
-	err := docs.forEachBatch(context.Background(), writeBatches, func(batch []*input) error {
-		if done > 300 {
-			return failure
-		}
-		done += int64(len(batch))
-		return nil
-	})
-	if !errors.Is(err, failure) {
-		t.Fatal(err)
-	}
-	var counted, ahead int64
-	_, after, _ := strings.Cut(diagnostics.String(), "\n")
-	if _, err := fmt.Sscanf(diagnostics.String(), "%d records in 1 files: %d documents, 0 skipped", &counted, &counted); err != nil {
-		t.Fatalf("%v in %s", err, diagnostics)
-	}
-	if _, err := fmt.Sscanf(after, "%d more records were read", &ahead); err != nil {
-		t.Fatalf("%v in %s", err, diagnostics)
-	}
-	if counted != done || ahead < 1 {
-		t.Errorf("%d records were done, and it says\n%s", done, diagnostics)
-	}
 }
 
 // TestBatchesAreBoundedByBytes: a batch of queries with long keys takes no more memory than the batching says,
