@@ -154,14 +154,13 @@ func (s *serving) run(ctx context.Context) (err error) {
 		end(err)
 	}
 	var serve *server.Server
-	pages, archives, err := s.pages(ctx, x, func() view.Counts { return view.CountsOf(serve.Metrics()) })
+	pages, archives, err := s.pages(ctx, x, func() map[neardup.Status]int64 { return serve.Verdicts() })
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}
 	defer archives.Close()
 	s.opts.Page = pages
 	serve = server.New(x, s.opts)
-	go samplePages(ctx, pages)
 	go func() { end(serve.Serve(listener)) }()
 	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
 	select {
@@ -190,8 +189,8 @@ func logFailure(log *slog.Logger, what string, err error) {
 }
 
 // pages returns the web pages, with the texts of the archives.
-func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() view.Counts) (*view.Pages, *archive.Archive, error) {
-	o := view.Options{Rule: s.opts.Rule, Counts: counts}
+func (s *serving) pages(ctx context.Context, x *neardup.Index, verdicts func() map[neardup.Status]int64) (*view.Pages, *archive.Archive, error) {
+	o := view.Options{Rule: s.opts.Rule, Verdicts: verdicts}
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive requires an index of pages")
 	}
@@ -208,19 +207,6 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, counts func() vie
 		s.call.logf("--archive: the words of %d documents are not shown: the limit is %d documents", left, archive.MaxDocuments)
 	}
 	return view.New(x, o), texts, nil
-}
-
-// samplePages takes the samples of the charts.
-func samplePages(ctx context.Context, pages *view.Pages) {
-	tick := time.Tick(view.SampleTime)
-	for pages.Sample(time.Now()); ; {
-		select {
-		case now := <-tick:
-			pages.Sample(now)
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (s *serving) tls() (*tls.Config, error) {

@@ -1,6 +1,5 @@
-// Package browser tests what people look at in a real Chromium: the pages of serve, and the report of
-// dedup. It is a module of its own for the sake of chromedp. With NEARDUP_SCREENSHOTS=DIR it leaves a
-// picture of each view there.
+// Package browser tests the web pages of serve and the report of dedup in Chromium. It is a module of its
+// own because of chromedp. If NEARDUP_SCREENSHOTS is a directory, it gets a screenshot of each page.
 package browser
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// chromium is the browser to test in.
+// chromium returns the path of the browser.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -38,11 +37,11 @@ func chromium(t *testing.T) string {
 	if os.Getenv("NEARDUP_CI") != "" {
 		t.Fatal("there is no chromium")
 	}
-	t.Skip("there is no chromium: what people look at is not tested")
+	t.Skip("there is no chromium: the web pages are not tested")
 	return ""
 }
 
-// command builds neardup.
+// command builds neardup and returns its path.
 var command = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "neardup-browser-")
 	if err != nil {
@@ -73,11 +72,11 @@ func neardup(t *testing.T, args ...string) *exec.Cmd {
 	return exec.Command(path, args...)
 }
 
-// tab is a tab of a browser, and what went on in it that should not.
+// tab is a tab of a browser, and the faults that were seen in it.
 type tab struct {
 	*testing.T
 	context.Context
-	allowed string // what all addresses begin with
+	allowed string // prefix of the addresses that may be requested
 
 	mu    sync.Mutex
 	wrong []string
@@ -105,7 +104,7 @@ func newTab(t *testing.T, allowed string) *tab {
 	return b
 }
 
-// note takes down scripts that run, errors, violations of the policy and requests to elsewhere.
+// note records scripts that run, errors, violations of the policy, and requests to other addresses.
 func (b *tab) note(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +153,8 @@ func (b *tab) has(parts ...string) {
 	}
 }
 
-// faults are what a page should not have for anyone: what has no label, text of too little contrast.
+// faults is a script that returns the faults of a page in accessibility, such as fields without a label and
+// text with too little contrast.
 const faults = `(() => {
   const wrong = [];
   const all = s => [...document.querySelectorAll(s)];
@@ -184,8 +184,7 @@ const faults = `(() => {
   return wrong;
 })()`
 
-// check looks at a page as it is shown: on a desk and on a phone, light and dark, and in each way what
-// goes for all. A picture of each is left.
+// check checks a page on a wide and on a narrow screen, light and dark, and makes a screenshot of each.
 func (b *tab) check(name string) {
 	b.Helper()
 	for _, scheme := range []string{"light", "dark"} {
@@ -210,7 +209,7 @@ func (b *tab) check(name string) {
 	b.clean(name)
 }
 
-// shown makes the screen so wide, and the scheme what someone prefers.
+// shown sets the width of the screen and the preferred color scheme.
 func (b *tab) shown(width int64, scheme string) {
 	b.Helper()
 	var mobile []chromedp.EmulateViewportOption
@@ -226,7 +225,7 @@ func (b *tab) shown(width int64, scheme string) {
 	}
 }
 
-// clean fails if anything was wrong until now.
+// clean fails if there were faults.
 func (b *tab) clean(name string) {
 	b.Helper()
 	b.mu.Lock()
@@ -253,10 +252,10 @@ func (b *tab) picture(name string) {
 
 func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
-// hostile is a key and a text that would run, break out, load something or turn lines round.
+// hostile is a key and a text that would run a script, close an element, load a file or reverse the text.
 const hostile = `http://evil.example/"><script>alert('key')</script><img src=http://evil.example/x onerror=alert(1)>javascript:alert(1)</style>` + "\u202e"
 
-// documents writes JSON lines: every third document is a copy of the one before with a few words changed.
+// documents writes JSON lines. Every third document is a copy of the previous one with a few other words.
 func documents(t *testing.T, name string, n int) (path string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -292,7 +291,7 @@ func documents(t *testing.T, name string, n int) (path string) {
 	return path
 }
 
-// serve starts the server and returns its address.
+// serve starts a server and returns its address.
 func serve(t *testing.T, args ...string) (address string) {
 	t.Helper()
 	s := neardup(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -325,7 +324,7 @@ func serve(t *testing.T, args ...string) (address string) {
 	return ""
 }
 
-// The pages of a server with 100,000 documents, view after view, as someone clicks through them.
+// TestPages visits each page of a server with 100,000 documents.
 func TestPages(t *testing.T) {
 	chromium(t)
 	n := 100_000
@@ -345,14 +344,13 @@ func TestPages(t *testing.T) {
 		}
 		answer.Body.Close()
 	}
-	time.Sleep(11 * time.Second) // for three samples of the charts
 	b := newTab(t, address)
 
 	b.run(chromedp.Navigate(address))
-	b.has("documents stored", "Verdicts", "Documents", "check", "documents, by --archive")
+	b.has("documents stored", "duplicate", "documents, by --archive")
 	b.check("overview")
 
-	// By keyboard alone: the first stop leads to the content; then to the search, a key, and Enter.
+	// The keyboard suffices: the first tab stop is the link to the content.
 	b.run(chromedp.KeyEvent(kb.Tab))
 	if focused := value(b, chromedp.Evaluate[string](`document.activeElement.textContent`)); focused != "To the content" {
 		t.Errorf("the first stop of the keyboard is %q", focused)
@@ -365,14 +363,14 @@ func TestPages(t *testing.T) {
 	b.check("compare")
 
 	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")), chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each other"), chromedp.Click(css("form[method=post] button")), chromedp.WaitVisible(css(".hex")))
-	b.has("The text", "http://new.example/", "match")
+	b.has("Duplicate", "because it matches", "http://new.example/")
 	b.check("pasted")
 
 	b.run(chromedp.Click(css(`nav a[href="/groups"]`)), chromedp.SendKeys(css("#host"), "site7.example"+kb.Enter), chromedp.WaitVisible(css(".pair")))
-	b.has("site7.example", "documents of this host", "near to it")
+	b.has("site7.example", "documents of this host", "matching document")
 	b.check("groups")
 
-	// Hostile keys and texts, in every place where one can be.
+	// Hostile keys and texts are shown as text in every place.
 	b.run(chromedp.Navigate(address+"/search"), chromedp.SetValue(css("#q"), hostile+"0"), chromedp.Submit(css("#q")), chromedp.WaitVisible(css(".hex")))
 	b.has("<script>alert('key')</script>")
 	b.check("hostile-search")
@@ -389,7 +387,7 @@ func TestPages(t *testing.T) {
 	b.check("compare-none")
 }
 
-// The report of a run opens from a file.
+// TestReport opens the report of a run as a file.
 func TestReport(t *testing.T) {
 	chromium(t)
 	report := filepath.Join(t.TempDir(), "report.html")

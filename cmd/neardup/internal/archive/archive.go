@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint/page"
@@ -141,21 +142,36 @@ func (a *Archive) Documents() int { return len(a.places) }
 // Left is how many documents were left out, since there were too many.
 func (a *Archive) Left() int64 { return a.left }
 
-// Words gives those of the text of a document, the first compare.MaxText bytes; nil where it is not there as it was
-// when it was stored.
-func (a *Archive) Words(ctx context.Context, d *index.Document) ([]string, error) {
-	hash := a.hash(d.Key)
+// Words returns the words in the first compare.MaxText bytes of the text of a document. They are nil if the
+// files do not have the text as it was when the document was stored.
+func (a *Archive) Words(ctx context.Context, d *index.Document) (words []string, err error) {
+	_, err = a.find(ctx, d.Key, func(r *corpus.Record) bool {
+		words = a.words(r, d)
+		return words != nil
+	})
+	return words, err
+}
+
+// Page returns the last page of a URL, or nil.
+func (a *Archive) Page(ctx context.Context, url string) (*neardup.Page, error) {
+	r, err := a.find(ctx, url, func(*corpus.Record) bool { return true })
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return &neardup.Page{URL: r.Key, ContentType: r.ContentType, Body: r.Content, Kind: r.Kind}, nil
+}
+
+// find returns the last record of a key that is accepted, or nil.
+func (a *Archive) find(ctx context.Context, key string, accepts func(*corpus.Record) bool) (*corpus.Record, error) {
+	hash := a.hash(key)
 	at, _ := slices.BinarySearchFunc(a.places, hash, func(p place, hash uint64) int { return cmp.Compare(p.hash, hash) })
 	for tries := 0; at < len(a.places) && a.places[at].hash == hash && tries < 8; at, tries = at+1, tries+1 {
 		r, err := a.read(ctx, a.places[at])
 		if err != nil {
 			return nil, err
 		}
-		if r == nil || r.Key != d.Key {
-			continue
-		}
-		if words := a.words(r, d); words != nil {
-			return words, nil
+		if r != nil && r.Key == key && accepts(r) {
+			return r, nil
 		}
 	}
 	return nil, nil

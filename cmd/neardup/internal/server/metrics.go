@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // metrics are those of the server, and of its index.
@@ -70,5 +71,14 @@ func (m *metrics) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// Metrics returns the metrics of the server and of its index.
-func (s *Server) Metrics() prometheus.Gatherer { return s.metrics.registry }
+// Verdicts returns the number of verdicts since the start.
+func (s *Server) Verdicts() map[neardup.Status]int64 {
+	counts := make(map[neardup.Status]int64)
+	for status := neardup.New; status <= neardup.Skipped; status++ {
+		var m dto.Metric
+		if s.metrics.verdicts[status].Write(&m) == nil {
+			counts[status] = int64(m.GetCounter().GetValue())
+		}
+	}
+	return counts
+}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"time"
 )
 
 // Chart is a chart as the template draws it, in a view box of Width by Height.
@@ -17,7 +15,6 @@ type Chart struct {
 	Left, Right, Bottom float64 // of the horizontal axis
 
 	Bars   []Bar
-	Lines  []Line
 	Labels []Label
 	Grid   []float64  // heights of horizontal lines
 	Limit  *Label     // of a vertical line; nil: none
@@ -30,9 +27,6 @@ type Bar struct {
 	X, Y, W, H float64
 	Colour     string
 }
-
-// Line is a polyline.
-type Line struct{ Points, Colour string }
 
 // Label is a text in a chart.
 type Label struct {
@@ -134,39 +128,6 @@ func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 	}
 	if limit >= 0 && limit < len(total) {
 		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle", Text: limitName}
-	}
-	return c
-}
-
-// lines draws values over time.
-func (c *Chart) lines(times []time.Time, series ...Series) *Chart {
-	var names []string
-	for _, t := range times[max(0, len(times)-12):] {
-		names = append(names, t.Format(time.DateTime))
-	}
-	c.describe("time", names, shortCount, series)
-	most := 0.0
-	for _, s := range series {
-		most = max(most, slices.Max(s.Values))
-	}
-	first, span := times[0], max(times[len(times)-1].Sub(times[0]), time.Second)
-	at := c.scale(most, shortCount)
-	for _, s := range series {
-		var points []string
-		for i, v := range s.Values {
-			x := c.Left + (c.Right-c.Left)*float64(times[i].Sub(first))/float64(span)
-			points = append(points, fmt.Sprintf("%.1f,%.1f", x, at(v)))
-		}
-		c.Lines = append(c.Lines, Line{strings.Join(points, " "), s.Colour})
-	}
-	layout := "15:04:05"
-	if span > 36*time.Hour {
-		layout = "Jan 2 15:04"
-	}
-	for i, anchor := range []string{"start", "middle", "end"} {
-		part := float64(i) / 2
-		t := first.Add(time.Duration(part * float64(span)))
-		c.Labels = append(c.Labels, Label{X: c.Left + (c.Right-c.Left)*part, Y: c.Bottom + 15, Anchor: anchor, Text: t.Format(layout)})
 	}
 	return c
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// groupsPage is the documents of a host that match another one.
+// groupsPage lists the groups of near-duplicates of a host.
 type groupsPage struct {
 	Host      string
-	Looked    int64   // documents of the index that were looked at
-	Cut       bool    // there are more
+	Looked    int64   // documents of the index that were read
+	Cut       bool    // the index has more
 	Documents int     // of the host
-	Full      bool    // there may be more
-	Most      []Count // documents of the host that most pages were duplicates of
+	Full      bool    // the host may have more
+	Most      []Count // documents of the host with the most duplicates
 	Groups    []group
 	Left      int // groups that are not shown
 }
@@ -38,16 +38,16 @@ type member struct {
 	Words    int
 }
 
-// What a page of groups looks at and shows, at the most.
+// Limits of the page of groups.
 const (
 	maxLooked  = 2_000_000
 	maxOfHost  = 5_000
 	maxKeys    = 8 << 20 // bytes of their keys
 	maxMost    = 20
 	maxGroups  = 50
-	maxLinked  = 16 << 10 // bytes of two keys in a link
+	maxLinked  = 16 << 10 // bytes of the two keys in a link
 	maxMembers = 20
-	maxOfGroup = 200 // documents that are counted
+	maxOfGroup = 200 // documents that are counted per group
 )
 
 func (p *Pages) groups(r *http.Request) (any, error) {
@@ -62,7 +62,7 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	case p.scan <- struct{}{}:
 		defer func() { <-p.scan }()
 	default:
-		return nil, &problem{http.StatusServiceUnavailable, "Another one is looking at the groups of a host. Try again in a moment."}
+		return nil, &problem{http.StatusServiceUnavailable, "Another request searches for groups. Try again in a moment."}
 	}
 	docs, err := p.ofHost(r.Context(), g)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	return g, p.group(r.Context(), g, docs)
 }
 
-// most finds the documents with most duplicates.
+// most finds the documents with the most duplicates.
 func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) error {
 	ids := make([]uint64, len(docs))
 	for i := range docs {
@@ -92,7 +92,7 @@ func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) 
 	return err
 }
 
-// ofHost reads the documents until there are enough of the host.
+// ofHost returns the documents of the host, up to the limits.
 func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Document, err error) {
 	keys := 0
 	for d, err := range p.source.Documents(ctx) {
@@ -115,7 +115,7 @@ func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Documen
 	return docs, nil
 }
 
-// group asks for each document what matches it, on any host, unless it is in a group already.
+// group finds the documents of any host that match each document, unless it is already in a group.
 func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document) error {
 	queries := make([]index.Query, len(docs))
 	for i, d := range docs {
@@ -127,7 +127,7 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 			return err
 		}
 		first := &docs[a.Query]
-		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] { // in a group, though its limit may have left it out
+		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] { // the group may have more members than it has listed
 			continue
 		}
 		one := group{First: first.Key, N: len(a.Matches), More: len(a.Matches) == maxOfGroup}
@@ -160,7 +160,7 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 	return nil
 }
 
-// keepLargest keeps the groups that are shown: keys may be long.
+// keepLargest drops the groups that are not shown, since keys may be long.
 func (g *groupsPage) keepLargest() {
 	slices.SortStableFunc(g.Groups, func(a, b group) int { return b.N - a.N })
 	if more := len(g.Groups) - maxGroups; more > 0 {

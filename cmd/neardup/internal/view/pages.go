@@ -11,13 +11,14 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Source is the index that pages show; *neardup.Index is one.
+// Source is the index that the pages show. *neardup.Index is a Source.
 type Source interface {
 	Stats() index.Stats
 	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
@@ -29,49 +30,59 @@ type Source interface {
 	Compaction() compaction.BackgroundStats
 }
 
-// Texts gives the words of documents, nil of those that it does not have.
+// Texts has the texts of documents.
 type Texts interface {
+	// Words returns the words of a document. They are nil if its text is not known.
 	Words(ctx context.Context, d *index.Document) ([]string, error)
-	Documents() int // whose words there are
+
+	// Page returns the last page of a URL, or nil.
+	Page(ctx context.Context, url string) (*neardup.Page, error)
+
+	// Documents returns the number of documents with a text.
+	Documents() int
 }
 
-// Options of New.
+// Options configures New.
 type Options struct {
-	Rule   func() match.Rule // returns by what documents are compared at the time
-	Counts func() Counts     // what the server has counted; nil: nothing
-	Texts  Texts             // nil: none
+	Rule     func() match.Rule               // returns the rule of comparisons
+	Verdicts func() map[neardup.Status]int64 // returns the number of verdicts; nil: unknown
+	Texts    Texts                           // nil: none
 }
 
-// Pages answers GET and POST at "/" and below. What a request takes is bounded, in memory and time, and
-// so is how many there are at once; more are told to come again.
+// Pages serves the pages. The memory, the time and the number of requests are bounded. Requests over the
+// limit get 503.
 type Pages struct {
-	source  Source
-	opts    Options
-	history history
-	mux     *http.ServeMux
-	room    chan struct{} // for requests
-	scan    chan struct{} // for those that read many documents
-	texts   chan struct{} // for those that read a text, which takes several times its size meanwhile
+	source Source
+	opts   Options
+	mux    *http.ServeMux
+	room   chan struct{} // has an element per request
+	scan   chan struct{} // has an element per request that reads many documents
+	texts  chan struct{} // has an element per text in memory, which takes several times its size
 }
 
 const (
 	maxRequests = 16
 	requestTime = 20 * time.Second
-	maxPasted   = 4 << 20 // bytes of a text
+	maxPasted   = 4 << 20 // bytes of a pasted text
 )
 
-// Patterns are the patterns of http.ServeMux that Pages answers.
+// Patterns are the patterns of http.ServeMux that Pages serves.
 var Patterns = []string{"GET /{$}", "GET /search", "POST /search", "GET /compare", "GET /groups"}
 
-// New makes the pages of an index.
+// New returns the pages of an index.
 func New(source Source, o Options) *Pages {
-	p := &Pages{source: source, opts: o, mux: http.NewServeMux(), room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1), texts: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	p := &Pages{
+		source: source, opts: o, mux: http.NewServeMux(),
+		room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1), texts: make(chan struct{}, runtime.GOMAXPROCS(0)),
+	}
 	p.mux.HandleFunc("GET /{$}", p.show(overviewTemplate, p.overview))
 	p.mux.HandleFunc("GET /search", p.show(searchTemplate, p.search))
 	p.mux.HandleFunc("POST /search", p.show(searchTemplate, p.search))
 	p.mux.HandleFunc("GET /compare", p.show(compareTemplate, p.compare))
 	p.mux.HandleFunc("GET /groups", p.show(groupsTemplate, p.groups))
-	p.mux.HandleFunc("/", p.show(problemTemplate, func(*http.Request) (any, error) { return nil, &problem{http.StatusNotFound, "There is no such page."} }))
+	p.mux.HandleFunc("/", p.show(problemTemplate, func(*http.Request) (any, error) {
+		return nil, &problem{http.StatusNotFound, "There is no such page."}
+	}))
 	return p
 }
 
@@ -86,7 +97,7 @@ var (
 	problemTemplate  = parsed("frame.html", "problem.html")
 )
 
-// problem is what is wrong with a request, or with the index.
+// problem is an error with a text for people.
 type problem struct {
 	status int
 	text   string
@@ -94,7 +105,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-// frame is what is around each page.
+// frame is the data of the templates.
 type frame struct {
 	Title, Policy, Current string
 	Nav                    []link
@@ -106,8 +117,8 @@ type link struct{ Path, Name string }
 
 var navigation = []link{{"/", "Overview"}, {"/search", "Search"}, {"/compare", "Compare"}, {"/groups", "Groups"}}
 
-// show answers with a page: whole, or none.
-func (p *Pages) show(page func() *template.Template, make func(*http.Request) (any, error)) http.HandlerFunc {
+// show returns a handler that answers with a page. content returns the data of the page.
+func (p *Pages) show(page func() *template.Template, content func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -122,15 +133,15 @@ func (p *Pages) show(page func() *template.Template, make func(*http.Request) (a
 			}
 		}
 		status, shown := http.StatusOK, page
-		content, err := p.bounded(w, r, make)
-		if f.Page = content; err != nil {
-			f.Title, f.Problem, status = "Not possible", "The index cannot be read now: "+err.Error(), http.StatusInternalServerError
+		var err error
+		if f.Page, err = p.bounded(w, r, content); err != nil {
+			f.Title, f.Problem, status = "Error", "The index cannot be read: "+err.Error(), http.StatusInternalServerError
 			var known *problem
 			switch {
 			case errors.As(err, &known):
 				f.Problem, status = known.text, known.status
 			case errors.Is(err, context.DeadlineExceeded):
-				f.Problem, status = "It takes too long.", http.StatusServiceUnavailable
+				f.Problem, status = "The page takes too long.", http.StatusServiceUnavailable
 			}
 			if shown = problemTemplate; status == http.StatusServiceUnavailable {
 				h.Set("Retry-After", "5")
@@ -146,17 +157,18 @@ func (p *Pages) show(page func() *template.Template, make func(*http.Request) (a
 	}
 }
 
-func (p *Pages) bounded(w http.ResponseWriter, r *http.Request, make func(*http.Request) (any, error)) (any, error) {
+// bounded calls content within the limits of requests.
+func (p *Pages) bounded(w http.ResponseWriter, r *http.Request, content func(*http.Request) (any, error)) (any, error) {
 	select {
 	case p.room <- struct{}{}:
 		defer func() { <-p.room }()
 	default:
-		return nil, &problem{http.StatusServiceUnavailable, "Too many are looking at once. Try again in a moment."}
+		return nil, &problem{http.StatusServiceUnavailable, "Too many requests. Try again in a moment."}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
 	r = r.WithContext(ctx)
-	r.Body = http.MaxBytesReader(w, r.Body, 3*maxPasted+64<<10) // a form triples what it escapes
+	r.Body = http.MaxBytesReader(w, r.Body, 3*maxPasted+64<<10) // percent-encoding triples the size
 	if err := r.ParseForm(); err != nil {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
@@ -164,10 +176,10 @@ func (p *Pages) bounded(w http.ResponseWriter, r *http.Request, make func(*http.
 		}
 		return nil, &problem{http.StatusBadRequest, "The form cannot be read."}
 	}
-	return make(r)
+	return content(r)
 }
 
-// reading waits until a text may be read. end must follow.
+// reading waits until a text may be read into memory. The caller calls end afterwards.
 func (p *Pages) reading(ctx context.Context) (end func(), err error) {
 	select {
 	case p.texts <- struct{}{}:
@@ -177,7 +189,7 @@ func (p *Pages) reading(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// pathTo is that of a page with parameters, in pairs.
+// pathTo returns a path with parameters, which are pairs of name and value.
 func pathTo(path string, parameters ...string) string {
 	values := make(url.Values)
 	for i := 0; i < len(parameters); i += 2 {

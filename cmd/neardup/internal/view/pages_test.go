@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -32,6 +31,14 @@ func (t testTexts) Words(_ context.Context, d *index.Document) ([]string, error)
 	return strings.Fields(t[d.Key]), nil
 }
 
+func (t testTexts) Page(_ context.Context, url string) (*neardup.Page, error) {
+	text, found := t[url]
+	if !found {
+		return nil, nil
+	}
+	return &neardup.Page{URL: url, Body: []byte(text)}, nil
+}
+
 func (t testTexts) Documents() int { return len(t) }
 
 const ferry = "the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one "
@@ -45,28 +52,25 @@ func testPages(t *testing.T) *Pages {
 	texts := testTexts{
 		"http://a.example/1": strings.Repeat(ferry, 10), "http://b.example/2": strings.Repeat(ferry, 9) + "and nothing more",
 		"http://a.example/lost": strings.Repeat(ferry, 10), "http://c.example/twice": strings.Repeat(ferry, 20),
+		"http://e.example/dropped": strings.Repeat(ferry, 10), "http://e.example/dropped-empty": " ",
 		"http://d.example/ ": strings.Repeat(ferry, 10), "": strings.Repeat(ferry, 10),
 		hostile: strings.Repeat(ferry, 10) + hostile, "http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
 	}
 	for key, text := range texts {
+		if strings.Contains(key, "dropped") {
+			continue
+		}
 		d, reason := check.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text), ContentType: "text/plain"})
 		if reason != "" {
 			t.Fatal(reason)
 		}
 		must(t, x.Add(context.Background(), d))
 	}
-	n := uint64(0)
-	counts := func() Counts {
-		n += 10
-		l := Latency{N: n, Within: []Bucket{{.001, n / 2}, {.01, n}}}
-		return Counts{Verdicts: map[string]uint64{"new": n, "duplicate": n / 2}, Calls: map[string]Latency{"check": l}}
+	verdicts := func() map[neardup.Status]int64 {
+		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}
 	}
 	rule := match.Default(6)
-	p := New(x, Options{Rule: func() match.Rule { return rule }, Counts: counts, Texts: texts})
-	for i := range 3 {
-		p.Sample(time.Now().Add(time.Duration(i-3) * time.Minute))
-	}
-	return p
+	return New(x, Options{Rule: func() match.Rule { return rule }, Verdicts: verdicts, Texts: texts})
 }
 
 func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
@@ -90,24 +94,29 @@ func TestPages(t *testing.T) {
 		status int
 		has    []string
 	}{
-		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %", "p99", "polyline", "compaction</th><td>none in the background"}},
+		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %", "compaction</th><td>none in the background"}},
 		{"/search", nil, 200, []string{`name="q"`}},
 		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2", "/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
-		{"/search?q=0123456789abcdef", nil, 200, []string{"The fingerprint", "Nothing else"}},
-		{"/search?q=nothing", nil, 200, []string{"No document has this key"}},
-		{"/search?q=" + q(hostile), nil, 200, []string{"The document", "&lt;script&gt;"}},
-		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200, []string{"The text", "http://a.example/1"}},
-		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200, []string{"nothing to compare: no text"}},
+		{"/search?q=0123456789abcdef", nil, 200, []string{"<h2>New", "No stored document matches", "No other stored document"}},
+		{"/search?q=nothing", nil, 200, []string{"No document has this key", "paste its text"}},
+		{"/search?q=" + q(hostile), nil, 200, []string{"The document is stored", "&lt;script&gt;"}},
+		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200, []string{"<h2>Duplicate", "is dropped, because it matches", "http://a.example/1", "Distance in bits"}},
+		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200, []string{"<h2>Skipped", "The page is not stored: no text"}},
+		{"/search", url.Values{"url": {"http://a.example/1"}, "text": {"another page, which is about a museum"}}, 200, []string{"<h2>Changed", "stored with another text"}},
+		{"/search?q=http://e.example/dropped", nil, 200, []string{"<h2>Duplicate", "The page is dropped, because it matches", "/compare?a=http%3A%2F%2Fe.example%2Fdropped&amp;b="}},
+		{"/search?q=http://e.example/dropped-empty", nil, 200, []string{"<h2>Skipped", "not stored: no text"}},
+		{"/compare?a=http://e.example/dropped&b=http://b.example/2", nil, 200, []string{"They match", "<ins>"}},
+		{"/compare?a=http://e.example/dropped-empty&b=http://b.example/2", nil, 200, []string{"is skipped: no text"}},
 		{"/search", url.Values{"text": {hostile}}, 200, []string{"&lt;script&gt;"}},
 		{"/search", url.Values{"text": {strings.Repeat("x", maxPasted+1)}}, 413, []string{"too large"}},
 		{"/search", url.Values{"text": {strings.Repeat("x", 3*maxPasted+1<<20)}}, 413, []string{"too large"}},
 		{"/compare", nil, 200, []string{`name="a"`}},
-		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200, []string{"They match", "<ins>", "differ in"}},
-		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200, []string{"They do not match", "beyond", "length"}},
+		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200, []string{"They match", "<ins>", "Distance in bits"}},
+		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200, []string{"They do not match", "exceeded", "length"}},
 		{"/compare?a=+http://a.example/1+&b=http://d.example/+", nil, 200, []string{"They match", "http://d.example/ "}},
 		{"/search?q=http://d.example/+", nil, 200, []string{"number "}},
 		{"/search?q=+http://a.example/1%0A", nil, 200, []string{"number "}},
-		{"/search?q=+0123456789abcdef+", nil, 200, []string{"The fingerprint"}},
+		{"/search?q=+0123456789abcdef+", nil, 200, []string{"<h2>New"}},
 		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200, []string{"They match", "do not have the text"}},
 		{"/compare?a=http://a.example/1&b=" + q(hostile), nil, 200, []string{"&lt;script&gt;"}},
 		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200, []string{"No document has the key &lt;script&gt;"}},
@@ -197,10 +206,10 @@ func TestClosedIndex(t *testing.T) {
 // What is packed in the background is told while it goes on, afterwards, and where it fails.
 func TestCompactionIsTold(t *testing.T) {
 	for want, c := range map[string]compaction.BackgroundStats{
-		"none in the background since the start":                                         {},
-		"one goes on; none in the background since the start":                            {Running: true},
-		"one goes on (tables: 25.0 %); none in the background since the start":           {Running: true, Progress: compaction.Progress{Stage: "tables", Done: 1, Total: 4}},
-		"2 in the background since the start; the last one took 1.5s, until 2 May 03:04": {Runs: 2, Last: compaction.Report{Seconds: 1.5}, LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
+		"none in the background since the start": {},
+		"running":                                {Running: true},
+		"running: tables, 25.0 %":                {Running: true, Progress: compaction.Progress{Stage: "tables", Done: 1, Total: 4}},
+		"the last one in the background ended on 2 May 03:04": {Runs: 2, LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
 	} {
 		if got := compactionText(&c); got != want {
 			t.Errorf("%+v: %q, want %q", c, got, want)
@@ -208,7 +217,7 @@ func TestCompactionIsTold(t *testing.T) {
 	}
 	p := testPages(t)
 	p.source = failing{p.source}
-	if text := get(p, "/", nil).Body.String(); !strings.Contains(text, "failed, and will be tried again: no room on &lt;disk&gt;") {
+	if text := get(p, "/", nil).Body.String(); !strings.Contains(text, "failed and will be retried: no room on &lt;disk&gt;") {
 		t.Error(text)
 	}
 }
@@ -217,43 +226,6 @@ type failing struct{ Source }
 
 func (failing) Compaction() compaction.BackgroundStats {
 	return compaction.BackgroundStats{Failure: "no room on <disk>"}
-}
-
-// The history is of the whole time, evenly, and does not grow.
-func TestHistory(t *testing.T) {
-	p := testPages(t)
-	p.history = history{}
-	start := time.Now()
-	const days = 30
-	for at := time.Duration(0); at < days*24*time.Hour; at += 3 * time.Minute {
-		p.Sample(start.Add(at))
-	}
-	moments := p.history.moments
-	if len(moments) > maxMoments || len(moments) < maxMoments/2 || !moments[0].at.Equal(start) || moments[len(moments)-1].at.Before(start.Add((days-1)*24*time.Hour)) {
-		t.Fatalf("%d moments from %v to %v", len(moments), moments[0].at, moments[len(moments)-1].at)
-	}
-	least, most := time.Duration(math.MaxInt64), time.Duration(0)
-	for i := 1; i < len(moments); i++ {
-		gap := moments[i].at.Sub(moments[i-1].at)
-		least, most = min(least, gap), max(most, gap)
-	}
-	if most > 2*least {
-		t.Errorf("gaps from %v to %v", least, most)
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	l := Latency{N: 100, Within: []Bucket{{.001, 50}, {.01, 90}, {.1, 100}}}
-	for q, want := range map[float64]float64{.25: .0005, .5: .001, .7: .0055, .9: .01, .95: .055, 1: .1} {
-		if got := l.quantile(q); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
-	}
-	for s, want := range map[float64]string{0: "0", 2e-6: "2 us", .0123: "12.3 ms", 2.5: "2.5 s"} {
-		if got := seconds(s); got != want {
-			t.Errorf("%v: %s, want %s", s, got, want)
-		}
-	}
 }
 
 // Of many groups the largest are kept, at one size the first ones, and no more meanwhile.

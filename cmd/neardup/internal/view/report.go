@@ -11,11 +11,11 @@ import (
 
 var reportTemplate = parsed("report.html")
 
-// Report is what a run of dedup came to.
+// Report has the results of a run of dedup.
 type Report struct {
 	Inputs   []string
-	Index    string // folder; "" for a temporary one
-	Analyzer string // "" for fingerprints of any kind
+	Index    string // directory; "": temporary
+	Analyzer string // "": fingerprints of any kind
 	Rule     match.Rule
 	Begun    time.Time
 	Took     time.Duration
@@ -23,21 +23,21 @@ type Report struct {
 	Records, Compared, Duplicates int64
 	Verdicts                      []Count // of documents
 	Skips                         []Count
-	Groups                        []Count // duplicates of a document
-	GroupsLow                     bool    // there may be more in each
-	Distances                     []int64 // duplicates by distance
+	Groups                        []Count // duplicates per document
+	GroupsLow                     bool    // each may have more
+	Distances                     []int64 // duplicates per distance
 
 	Sample          *compare.Pairs
 	Inside, Outside []*compare.Result // pairs of the sample
-	Notes           []string          // what keeps it from being whole
+	Notes           []string          // why the report is incomplete
 }
 
-// reportPage is what the template shows.
+// reportPage is the data of the template.
 type reportPage struct {
 	*Report
 	Title, Policy, Nav, Current string
 	Summary                     string
-	Documents                   int64 // with a verdict, skipped ones among them
+	Documents                   int64 // with a verdict
 	Stack                       []Bar
 	Charts                      []*Chart
 }
@@ -63,7 +63,7 @@ func (r *Report) page() *reportPage {
 	setShares(r.Verdicts)
 	k := r.Rule.MaxDistance
 	p.Charts = append(p.Charts, newChart("Duplicates by distance",
-		"From each duplicate to the nearest document that was kept: all of this run. The nearer to k they crowd, the more a larger k would find.",
+		"From each duplicate of this run to the nearest document that was kept. If many are near k, a larger k would find more.",
 		"bits that differ", "duplicates").bars(-1, "", Series{"duplicates", "b", floats(r.Distances)}))
 	if s := r.Sample; s != nil {
 		p.Charts = append(p.Charts, newChart("Pairs on both sides of the limit", sampleNote(s), "bits that differ", "pairs").
@@ -75,12 +75,12 @@ func (r *Report) page() *reportPage {
 func sampleNote(s *compare.Pairs) string {
 	of := "All pairs of different documents of this run"
 	if s.Seen > compare.MaxSample {
-		of = fmt.Sprintf("Pairs among %s different documents, taken by chance from %s", count(s.Documents), count(s.Seen))
+		of = fmt.Sprintf("Pairs of %s different documents, a random sample of %s", count(s.Documents), count(s.Seen))
 	}
 	if s.Cut {
 		of = fmt.Sprintf("Some %s of the pairs", count(compare.MaxPairs)) + strings.TrimPrefix(strings.TrimPrefix(of, "All pairs"), "Pairs")
 	}
-	return fmt.Sprintf("%s, up to %d bits beyond k. Within k, what does not match is too far apart in word order or length.", of, compare.Reach)
+	return fmt.Sprintf("%s, up to %d bits beyond k. Pairs within k that do not match differ in word order or length.", of, compare.Reach)
 }
 
 func floats(counts []int64) []float64 {

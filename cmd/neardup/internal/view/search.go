@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -13,137 +12,135 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// searchPage is what is near to a URL, a fingerprint or a text.
+// searchPage explains the verdict on a stored document, a page, or a fingerprint.
 type searchPage struct {
-	Asked string
-	Text  string // that was pasted
-	Given string // what it was found to be: "document", "fingerprint" or "text"
-	Note  string
+	Asked     string // key or fingerprint
+	URL, Text string // pasted page
+	Note      string // why there is no explanation
+	MaxBits   int
 
-	Of      *index.Document
-	Near    []nearRow
-	More    bool
-	MaxBits int
+	Given     string // "document" if it is stored, "page" or "fingerprint"
+	Of        *index.Document
+	Explained *compare.Explained
 }
 
-type nearRow struct {
-	*compare.Result // A is what was asked for
-	Path            string
-	Added           time.Time
+// Decisive returns the comparison with the document that a duplicate matches.
+func (s *searchPage) Decisive() *compare.Result {
+	for _, c := range s.Explained.Candidates {
+		if c.Match {
+			return c
+		}
+	}
+	return nil
 }
 
-// maxNear is how many documents a page shows.
-const maxNear = 50
+// Path returns the path of the comparison of the document with a candidate. It is empty if one has no key.
+func (s *searchPage) Path(candidate *compare.Result) string {
+	if s.Asked == "" || s.Of.Key == "" || candidate.B.Key == "" {
+		return ""
+	}
+	return pathTo("/compare", "a", s.Of.Key, "b", candidate.B.Key)
+}
 
 func (p *Pages) search(r *http.Request) (any, error) {
-	s := &searchPage{Asked: r.Form.Get("q"), Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
+	s := &searchPage{Asked: r.Form.Get("q"), URL: r.PostForm.Get("url"), Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
+	reason := ""
 	var err error
 	switch {
 	case strings.TrimSpace(s.Text) != "":
-		err = p.searchText(r.Context(), s)
+		s.Given = "page"
+		s.Of, reason, err = p.pasted(r.Context(), s.URL, s.Text)
 	case strings.TrimSpace(s.Asked) != "":
-		err = p.searchKey(r.Context(), s)
+		reason, err = p.asked(r.Context(), s)
 	}
 	if err != nil || s.Of == nil {
 		return s, err
 	}
-	return s, p.near(r.Context(), s)
+	s.Explained, err = compare.Explain(r.Context(), p.source, s.Of.Key, s.Of, reason, p.opts.Rule())
+	return s, err
 }
 
-// get returns the document that has a key or, where there is none, that between the spaces around it.
-func (p *Pages) get(ctx context.Context, key string) (d index.Document, found bool, err error) {
-	d, found, err = p.source.Get(ctx, key)
-	if trimmed := strings.TrimSpace(key); err == nil && !found && trimmed != key {
-		d, found, err = p.source.Get(ctx, trimmed)
-	}
-	return d, found, err
-}
-
-// searchKey takes what was asked for to be a key, or else a fingerprint.
-func (p *Pages) searchKey(ctx context.Context, s *searchPage) error {
-	d, found, err := p.get(ctx, s.Asked)
-	if err != nil {
-		return err
-	}
-	if found {
-		s.Given, s.Of = "document", &d
-		return nil
-	}
-	var f fingerprint.Fingerprint
-	if f.UnmarshalText([]byte(strings.TrimPrefix(strings.TrimSpace(s.Asked), "0x"))) == nil {
-		s.Given, s.Of = "fingerprint", &index.Document{Fingerprint: f}
-		return nil
-	}
-	s.Note = "No document has this key, and it is no fingerprint of 16 hex digits."
-	return nil
-}
-
-func (p *Pages) searchText(ctx context.Context, s *searchPage) error {
-	signer := p.source.Signer()
+// asked finds the document, the page or the fingerprint that a search names. A page that is not stored may
+// be in the archives.
+func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err error) {
+	var stored bool
+	s.Of, stored, reason, err = p.find(ctx, s.Asked)
 	switch {
-	case signer == nil:
-		return &problem{http.StatusBadRequest, "This index is of fingerprints, not of texts."}
-	case len(s.Text) > maxPasted:
-		return &problem{http.StatusRequestEntityTooLarge, "The text is too large: 4 MiB at most."}
-	}
-	end, err := p.reading(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	d, reason := check.Analyze(signer, neardup.Page{Body: []byte(s.Text)})
-	if reason != "" {
-		s.Note = "There is nothing to compare: " + reason + "."
-		return nil
-	}
-	s.Given, s.Of = "text", &d
-	return nil
-}
-
-// near finds what is within k, whether it matches or not.
-func (p *Pages) near(ctx context.Context, s *searchPage) error {
-	q := index.Query{Signature: fingerprint.Signature{Fingerprint: s.Of.Fingerprint}, Scope: s.Of.Scope, Limit: maxNear + 2}
-	found, err := p.source.Query(ctx, q)
-	if err != nil {
-		return err
-	}
-	of, rule := compare.Of(s.Of), p.opts.Rule()
-	for _, m := range found {
-		if m.ID == s.Of.ID && s.Given == "document" {
-			continue
-		}
-		if len(s.Near) == maxNear {
-			s.More = true
+	case err != nil:
+		return "", err
+	case stored:
+		s.Given = "document"
+	case s.Of != nil:
+		s.Given = "page"
+	default:
+		var f fingerprint.Fingerprint
+		if f.UnmarshalText([]byte(strings.TrimPrefix(strings.TrimSpace(s.Asked), "0x"))) == nil {
+			s.Given, s.Of = "fingerprint", &index.Document{Fingerprint: f}
 			break
 		}
-		row := nearRow{Result: compare.Documents(of, compare.Of(&m.Document), rule, 0), Added: m.Added}
-		if s.Given == "document" && m.Key != "" {
-			row.Path = pathTo("/compare", "a", s.Of.Key, "b", m.Key)
-		}
-		s.Near = append(s.Near, row)
+		s.Note = "No document has this key. Duplicates and skipped pages are not stored. To find out why a page was dropped, paste its text below."
 	}
-	return nil
+	return reason, nil
 }
 
-// words are those of the text of a document.
-func (p *Pages) words(ctx context.Context, d *index.Document) ([]string, error) {
+// find returns the document that has a key, or else the page that the archives have for it, and why the page
+// would be skipped. d is nil if there is neither. If no key has spaces around it, they do not count.
+func (p *Pages) find(ctx context.Context, key string) (d *index.Document, stored bool, reason string, err error) {
+	for _, key := range []string{key, strings.TrimSpace(key)} {
+		d, found, err := p.source.Get(ctx, key)
+		if err != nil || found {
+			return &d, found, "", err
+		}
+	}
+	if p.opts.Texts == nil {
+		return nil, false, "", nil
+	}
 	end, err := p.reading(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, "", err
 	}
 	defer end()
-	return p.opts.Texts.Words(ctx, d)
+	page, err := p.opts.Texts.Page(ctx, strings.TrimSpace(key))
+	if err != nil || page == nil {
+		return nil, false, "", err
+	}
+	d, reason = p.analyze(*page)
+	return d, false, reason, nil
 }
 
-// comparePage is two documents beside each other.
+// analyze returns the document of a page, with its key also if there is nothing to compare.
+func (p *Pages) analyze(page neardup.Page) (d *index.Document, reason string) {
+	analyzed, reason := check.Analyze(p.source.Signer(), page)
+	analyzed.Key = page.URL
+	return &analyzed, reason
+}
+
+// pasted analyzes a page that was pasted.
+func (p *Pages) pasted(ctx context.Context, url, text string) (d *index.Document, reason string, err error) {
+	switch {
+	case p.source.Signer() == nil:
+		return nil, "", &problem{http.StatusBadRequest, "This index has fingerprints, not texts."}
+	case len(text) > maxPasted:
+		return nil, "", &problem{http.StatusRequestEntityTooLarge, "The text is too large: the limit is 4 MiB."}
+	}
+	end, err := p.reading(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer end()
+	d, reason = p.analyze(neardup.Page{URL: strings.TrimSpace(url), Body: []byte(text)})
+	return d, reason, nil
+}
+
+// comparePage compares two documents.
 type comparePage struct {
 	A, B   string
 	Note   string
 	Result *compare.Result
-	Words  string // why there are none
+	Words  string // why the words are not shown
 }
 
-// places is how many places where words differ are shown.
+// places is the number of places with different words that are shown.
 const places = 100
 
 func (p *Pages) compare(r *http.Request) (any, error) {
@@ -153,17 +150,20 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	}
 	var sides [2]*compare.Document
 	for i, key := range []string{c.A, c.B} {
-		d, found, err := p.get(r.Context(), key)
+		d, _, reason, err := p.find(r.Context(), key)
 		switch {
 		case err != nil:
 			return nil, err
-		case !found:
+		case d == nil:
 			c.Note = "No document has the key " + shownKey(key)
 			return c, nil
+		case reason != "":
+			c.Note = shownKey(key) + " is skipped: " + reason
+			return c, nil
 		}
-		sides[i] = compare.Of(&d)
+		sides[i] = compare.Of(d)
 		if p.opts.Texts != nil {
-			if sides[i].Words, err = p.words(r.Context(), &d); err != nil {
+			if sides[i].Words, err = p.words(r.Context(), d); err != nil {
 				return nil, err
 			}
 		}
@@ -176,4 +176,14 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	}
 	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule(), places)
 	return c, nil
+}
+
+// words returns the words of a document.
+func (p *Pages) words(ctx context.Context, d *index.Document) ([]string, error) {
+	end, err := p.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return p.opts.Texts.Words(ctx, d)
 }

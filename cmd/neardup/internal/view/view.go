@@ -1,6 +1,5 @@
-// Package view makes what people look at: the report of a run, one file that needs no network, and
-// the pages of a server. They are HTML without scripts and without anything from elsewhere, and say
-// so in a Content-Security-Policy; every URL and text in them is taken to be hostile.
+// Package view renders the report of a run and the web pages of a server. The HTML has no scripts and
+// loads nothing, which its Content-Security-Policy enforces. Keys and texts are untrusted.
 package view
 
 import (
@@ -27,13 +26,13 @@ var files embed.FS
 //go:embed style.css
 var style string
 
-// styleHash is what a policy lets the style in by.
+// styleHash is the source of the style in a policy.
 var styleHash = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// policy lets the style in, and forms where a page has them, and nothing else.
+// policy returns the Content-Security-Policy of a page. forms is its form-action.
 func policy(forms string) string {
 	return "default-src 'none'; style-src " + styleHash + "; img-src data:; base-uri 'none'; form-action " + forms
 }
@@ -45,13 +44,12 @@ var functions = template.FuncMap{
 	"key":     shownKey,
 	"text":    corpus.Escape,
 	"limits":  limits,
-	"bits":    newBits,
 	"bytes":   humanize.IBytes,
 	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
 }
 
-// parsed is the template of a page, with the parts that it is made of. It is parsed when it is first
-// asked for: most commands show no page.
+// parsed returns a function that returns the template of a page. The first call parses it, since most
+// commands show no page.
 func parsed(names ...string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		t := template.New("layout.html").Funcs(functions)
@@ -62,7 +60,7 @@ func parsed(names ...string) func() *template.Template {
 	})
 }
 
-// count is a whole number with its thousands set apart.
+// count formats a whole number with spaces between thousands.
 func count(n any) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -71,7 +69,7 @@ func count(n any) string {
 	return digits
 }
 
-// shortCount is a number in few characters.
+// shortCount formats a number with at most four digits and a unit.
 func shortCount(v float64) string {
 	for _, unit := range []struct {
 		of   float64
@@ -104,7 +102,7 @@ func durationText(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// shownKey is a key as it is shown: long ones without their middle, and what is not printable escaped.
+// shownKey formats a key: a long key loses its middle, and characters that are not printable are escaped.
 func shownKey(key string) string {
 	const most = 300
 	if len(key) > most {
@@ -113,15 +111,15 @@ func shownKey(key string) string {
 	return corpus.Escape(key)
 }
 
-// Count is how often something was.
+// Count is a row of a table with a bar.
 type Count struct {
 	Name   string
 	N      int64
-	Share  float64 // of the largest, for a bar
+	Share  float64 // of the largest N, in percent
 	Colour string
 }
 
-// setShares gives each its share of the largest.
+// setShares sets the shares.
 func setShares(counts []Count) {
 	most := int64(1)
 	for _, c := range counts {
@@ -132,16 +130,16 @@ func setShares(counts []Count) {
 	}
 }
 
-// limitRow is a limit of two documents that are beside each other.
+// limitRow is a limit in the comparison of two documents.
 type limitRow struct {
 	Name, Value, Most string
-	Share             float64 // of the limit, at most 100
+	Share             float64 // of the limit, in percent, at most 100
 	Beyond            bool
 	Decides           bool
 	Colour            string
 }
 
-// limits are those of a comparison.
+// limits returns the limits of a comparison.
 func limits(r *compare.Result) (rows []limitRow) {
 	_, nearest := r.Nearness()
 	add := func(name, limit string, value, most any) {
@@ -156,13 +154,13 @@ func limits(r *compare.Result) (rows []limitRow) {
 		row.Decides = row.Beyond || r.Match && limit == nearest
 		rows = append(rows, row)
 	}
-	add("Bits that differ", compare.ByDistance, r.Distance, r.MaxDistance)
+	add("Distance in bits", compare.ByDistance, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		add("Bits, with the shingles", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
+		add("Distance with the shingles", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
 	}
-	add("Times as long", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), r.MaxLengthRatio)
+	add("Length ratio", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), r.MaxLengthRatio)
 	return rows
 }
 
-// Write writes one file.
+// Write writes the report as an HTML file.
 func (r *Report) Write(w io.Writer) error { return reportTemplate().Execute(w, r.page()) }
