@@ -20,8 +20,8 @@ import (
 
 const (
 	fileBuffer = 128 << 10
-	// maxWindow bounds the memory of a decoder: the window of Zstandard, for which it is also the limit
-	// of the zstd command, and the dictionary of xz, of which xz -9 uses half.
+	// maxWindow bounds the window of Zstandard, as the zstd command does, and the dictionary of xz. The
+	// largest dictionary of the xz command is half as large.
 	maxWindow = 128 << 20
 	// maxDictionary bounds the dictionary at the start of a .warc.zst file.
 	maxDictionary = 16 << 20
@@ -167,8 +167,8 @@ func (d *decompressor) openZstd(head []byte) (io.Reader, error) {
 	return zstd.NewReader(d.in, options...)
 }
 
-// readDictionary reads the first frame of a .warc.zst file: a dictionary, which may itself be compressed
-// with Zstandard. It returns nil for another frame, which is to be passed over.
+// readDictionary reads the first frame of a .warc.zst file: a dictionary, which may itself be
+// compressed with Zstandard. It returns nil if the frame has other content.
 func (d *decompressor) readDictionary() ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(d.in, head[:]); err != nil {
@@ -297,8 +297,7 @@ func (d *decompressor) corruption() *corruption {
 func (d *decompressor) offset() int64 { return d.file.n - int64(d.in.Buffered()) }
 
 // Open opens a file, or standard input if the name is "-", and decompresses it according to its first
-// bytes, all members as one stream. Read returns an error if the file is damaged: the bytes before the
-// damage are not the whole content.
+// bytes. Read returns an error if the file is damaged.
 func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 	in := io.NopCloser(stdin)
 	if name != "-" {

@@ -17,30 +17,35 @@ import (
 	"github.com/neardup/neardup/internal/mediatype"
 )
 
-// payload is what a record holds for a reader of it.
+// payload is the content of a record before it is decoded.
 type payload struct {
-	status      int // 0 where it did not come by HTTP
+	status      int // 0 if it is not an HTTP response
 	contentType string
 	encodings   []string // of the body, in the order in which they were applied
-	chunked     bool     // after these
+	chunked     bool     // the encoded body is chunked
 	body        []byte
 	name        string // URL
 }
 
-// isHTTP says whether a block is an HTTP message.
+// isHTTP reports whether a block is an HTTP message.
 func isHTTP(h recordHeader, block []byte) bool {
 	return mediatype.Of(h.contentType) == "application/http" ||
 		h.kind == "response" && h.contentType == "" && bytes.HasPrefix(block, []byte("HTTP/"))
 }
 
-// parseHTTP reads an HTTP response as browsers do, not as net/http does, which
-// refuses much that crawls are full of: lines that end with LF only, header
-// lines without a colon, "ICY 200 OK", "HTTP/2 200", no reason, interim
-// responses in front.
+// parseHTTP parses an HTTP response as browsers do. net/http refuses much that crawls contain: lines
+// that end with LF, header lines without a colon, "ICY 200 OK", "HTTP/2 200", no reason, and interim
+// responses before the response.
 func parseHTTP(block []byte) (payload, *Skip) {
-	status, header, body := cutResponse(block)
-	if header == nil {
-		line, _, _ := bytes.Cut(body[:min(len(body), 60)], []byte{'\n'})
+	status, ok := parseStatus(block)
+	header, body := cutHeader(block)
+	for ok && status < 200 && bytes.HasPrefix(body, []byte("HTTP/")) {
+		block = body
+		status, ok = parseStatus(block)
+		header, body = cutHeader(block)
+	}
+	if !ok {
+		line, _, _ := bytes.Cut(block[:min(len(block), 60)], []byte{'\n'})
 		return payload{}, &Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)), Document: true}
 	}
 	fields := headerFields(header)
@@ -49,44 +54,16 @@ func parseHTTP(block []byte) (payload, *Skip) {
 		p.contentType = types[len(types)-1] // the last one counts, as in browsers
 	}
 	for _, coding := range codings(fields["transfer-encoding"]) {
-		if p.chunked = p.chunked || coding == "chunked"; coding != "chunked" {
+		if coding == "chunked" {
+			p.chunked = true
+		} else {
 			p.encodings = append(p.encodings, coding)
 		}
 	}
 	return p, nil
 }
 
-// cutResponse parts a message behind its interim responses. Without a status line there is no header.
-func cutResponse(block []byte) (status int, header, body []byte) {
-	for {
-		status, ok := parseStatus(block)
-		if !ok {
-			return 0, nil, block
-		}
-		header, body = cutHeader(block)
-		if status >= 200 || !bytes.HasPrefix(body, []byte("HTTP/")) {
-			return status, header, body
-		}
-		block = body
-	}
-}
-
-// codings reads lists of codings, lower-case, without those that change nothing, and no more than it takes to know
-// that they are too many.
-func codings(lists []string) (names []string) {
-	for name := range strings.SplitSeq(strings.Join(lists, ","), ",") {
-		switch name = strings.ToLower(strings.TrimSpace(name)); name {
-		case "", "identity", "none", "binary", "7bit", "8bit", "utf-8":
-		default:
-			if names = append(names, name); len(names) > maxEncodings {
-				return names
-			}
-		}
-	}
-	return names
-}
-
-// parseStatus reads the status of a status line.
+// parseStatus parses the status of a status line.
 func parseStatus(block []byte) (int, bool) {
 	line, _, _ := bytes.Cut(block[:min(len(block), 200)], []byte{'\n'})
 	protocol, rest, _ := bytes.Cut(line, []byte{' '})
@@ -98,7 +75,7 @@ func parseStatus(block []byte) (int, bool) {
 	return int(code), err == nil && len(digits) == 3 && code >= 100
 }
 
-// cutHeader parts a message behind its first empty line.
+// cutHeader cuts a message after its first empty line.
 func cutHeader(block []byte) (header, body []byte) {
 	for off := 0; ; {
 		end := bytes.IndexByte(block[off:], '\n')
@@ -110,6 +87,21 @@ func cutHeader(block []byte) (header, body []byte) {
 		}
 		off += end + 1
 	}
+}
+
+// codings returns the codings of lists in lower case, without those that do not change the body. It
+// returns at most one more than maxEncodings.
+func codings(lists []string) (names []string) {
+	for name := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		switch name = strings.ToLower(strings.TrimSpace(name)); name {
+		case "", "identity", "none", "binary", "7bit", "8bit", "utf-8":
+		default:
+			if names = append(names, name); len(names) > maxEncodings {
+				return names
+			}
+		}
+	}
+	return names
 }
 
 // dechunk removes the chunked transfer encoding. Archives often keep the header of a body whose chunks
@@ -143,12 +135,12 @@ func dechunk(body []byte) []byte {
 	return out
 }
 
-// maxEncodings bounds how often a body may be compressed over again.
+// maxEncodings bounds the number of encodings of a body.
 const maxEncodings = 4
 
-// decode returns the content of a payload, whose body it may change. The headers are taken as hints: many
-// archives hold decoded bodies under the headers of encoded ones, and servers confuse gzip and deflate. A
-// body that is cut short is decoded as far as it goes, as in a browser.
+// decode returns the content of a payload. The header is only a hint: many archives hold decoded bodies
+// with the header of encoded bodies, and servers confuse gzip and deflate. A truncated body is decoded
+// up to its end, as in a browser.
 func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 	body, encodings := p.body, p.encodings
 	if p.chunked {
@@ -158,30 +150,22 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 		encodings = []string{"gzip"}
 	}
 	if len(encodings) > maxEncodings {
-		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprintf("over %d", maxEncodings)}
+		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprintf("more than %d", maxEncodings)}
 	}
 	for _, name := range slices.Backward(encodings) {
-		open, known := decoders[name]
-		if !known {
-			if looksDecoded(body) {
-				continue
-			}
-			if len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" { // the input chose it
-				name = "unknown"
-			}
-			return nil, &Skip{Reason: "content encoding " + name, Detail: "cannot be read"}
-		}
-		r, err := open(body)
+		r, err := openBody(name, body)
 		if err == nil && r == nil {
 			continue
 		}
 		if err == nil {
 			body, err = io.ReadAll(io.LimitReader(r, limit+1))
 			if len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)) {
-				err = nil // it is cut short, or there is something behind the last member
+				err = nil // the body is truncated, or other data follows the last member
 			}
 		}
 		switch {
+		case errors.Is(err, errEncoding):
+			return nil, &Skip{Reason: errEncoding.Error(), Detail: fmt.Sprintf("%.40q", name)}
 		case err != nil:
 			return nil, &Skip{Reason: "bad " + name + " body", Detail: err.Error(), Err: err}
 		case int64(len(body)) > limit:
@@ -194,37 +178,34 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 	return body, nil
 }
 
-// decoders open a body by the name of its content encoding. They return nil for a body that is not encoded.
-var decoders = map[string]func(body []byte) (io.Reader, error){
-	"gzip": openBody, "x-gzip": openBody, "deflate": openBody, "x-deflate": openBody, "zstd": openBody, "br": openBrotli,
-}
+var errEncoding = errors.New("unknown content encoding")
 
-// openBody opens a body by its first bytes, whatever its content encoding is called. Bytes that begin
-// like no other encoding are deflate without a header.
-func openBody(body []byte) (io.Reader, error) {
+// openBody returns a reader that decodes a body, or nil if the body is not encoded. The first bytes of
+// the body decide, whatever the name of the encoding is. Brotli has no such bytes, nor has deflate.
+func openBody(name string, body []byte) (io.Reader, error) {
+	known := slices.Contains([]string{"gzip", "x-gzip", "deflate", "x-deflate", "zstd", "br"}, name)
 	r := bytes.NewReader(body)
 	switch {
-	case bytes.HasPrefix(body, gzipMagic):
+	case known && bytes.HasPrefix(body, gzipMagic):
 		return gzip.NewReader(r)
-	case bytes.HasPrefix(body, zstdMagic):
-		return zstd.NewReader(r, zstdOptions...) // on this goroutine: there is nothing to close
+	case known && bytes.HasPrefix(body, zstdMagic):
+		return zstd.NewReader(r, zstdOptions...) // on this goroutine, so it need not be closed
+	case name == "br" && isBrotli(body):
+		return brotli.NewReader(r), nil
 	case looksDecoded(body):
 		return nil, nil
+	case !known:
+		return nil, errEncoding
 	case len(body) >= 2 && body[0]&0x0f == 8 && (int(body[0])<<8|int(body[1]))%31 == 0:
 		return zlib.NewReader(r)
 	}
 	return flate.NewReader(r), nil
 }
 
-// openBrotli opens a body, which only decompressing tells from one that is not compressed.
-func openBrotli(body []byte) (io.Reader, error) {
-	if _, err := io.ReadFull(brotli.NewReader(bytes.NewReader(body)), make([]byte, 1)); err != nil {
-		return openBody(body)
-	}
-	if r := brotli.NewReader(bytes.NewReader(body)); !bytes.HasPrefix(body, gzipMagic) && !bytes.HasPrefix(body, zstdMagic) {
-		return r, nil
-	}
-	return openBody(body)
+// isBrotli reports whether at least one byte can be decompressed.
+func isBrotli(body []byte) bool {
+	_, err := io.ReadFull(brotli.NewReader(bytes.NewReader(body)), make([]byte, 1))
+	return err == nil
 }
 
 // looksDecoded reports whether a body can be read as it is.

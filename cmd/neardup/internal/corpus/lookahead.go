@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/neardup/neardup/internal/mediatype"
@@ -12,22 +11,22 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// lookaheadBytes is how far a lookahead can look.
+// lookaheadBytes is the number of bytes that a lookahead can peek.
 const lookaheadBytes = 64 << 10
 
-// lookahead is what all formats read from: the decompressed bytes of a file, of which the next ones can be
-// looked at, and the places where gzip members begin.
+// lookahead is the reader of all formats. It returns the decompressed bytes of a file, peeks the next
+// bytes, and tells where gzip members begin. Reading ends at the end of the file or at corruption.
 type lookahead struct {
 	src    *decompressor
-	text   io.Reader // src, or src as UTF-8 if it is UTF-16
-	utf16  bool      // it is
-	unread []byte    // before text
+	text   io.Reader // src, or the UTF-8 text of src if it is UTF-16
+	utf16  bool
+	words  bool   // the file is fingerprints of 8 bytes
+	unread []byte // bytes before text
 	buf    *bufio.Reader
-	pos    int64 // of the next byte, in the decompressed stream
-	words  bool  // the file is fingerprints of 8 bytes
+	pos    int64 // of the next byte in the decompressed stream
 }
 
-// newLookahead makes a lookahead, which reads UTF-16 as UTF-8 unless words says that the file is binary.
+// newLookahead returns a lookahead. It decodes UTF-16 unless the file is fingerprints of 8 bytes.
 func newLookahead(src *decompressor, words bool) *lookahead {
 	l := &lookahead{src: src, text: src, words: words}
 	l.buf = bufio.NewReaderSize((*unreader)(l), lookaheadBytes)
@@ -37,10 +36,10 @@ func newLookahead(src *decompressor, words bool) *lookahead {
 	return l
 }
 
-// minUTF16 is how many bytes it takes to recognize UTF-16 without a byte order mark.
+// minUTF16 is the number of bytes needed to recognize UTF-16 without a byte order mark.
 const minUTF16 = 8
 
-// decodeUTF16 makes UTF-8 of a file that begins like UTF-16, as PowerShell and some editors write it.
+// decodeUTF16 decodes a file that begins like UTF-16, as PowerShell and some editors write it.
 func (l *lookahead) decodeUTF16() {
 	l.peek(2)
 	head := l.peek(l.buf.Buffered()) // without waiting for more: the input may be slow
@@ -69,27 +68,26 @@ func (l *unreader) Read(p []byte) (n int, err error) {
 	}
 	n = copy(p, l.unread)
 	if l.unread = l.unread[n:]; len(l.unread) == 0 {
-		l.unread = nil
+		l.unread = nil // frees it
 	}
 	return n, nil
 }
 
-// goBack makes b, the last bytes that were read, the next ones.
+// goBack makes b, the last bytes that were read, the next bytes.
 func (l *lookahead) goBack(b []byte) {
-	ahead := l.peek(l.buf.Buffered())
-	l.unread = slices.Concat(b, ahead, l.unread)
+	l.unread = slices.Concat(b, l.peek(l.buf.Buffered()), l.unread)
 	l.buf.Reset((*unreader)(l))
 	l.pos -= int64(len(b))
 }
 
-// peek gives the next n bytes, n at most lookaheadBytes, or as many as there are.
+// peek returns the next n bytes, or fewer at the end or at corruption. n is at most lookaheadBytes.
 func (l *lookahead) peek(n int) []byte {
 	b, _ := l.buf.Peek(n)
 	return b
 }
 
-// chunk gives bytes that are at hand, none of the next member; none at the end or at
-// corruption.
+// chunk returns the next bytes of a member that are available without waiting, at least one. It
+// returns none at the end or at corruption.
 func (l *lookahead) chunk() []byte {
 	l.peek(1)
 	c := l.peek(l.buf.Buffered())
@@ -104,15 +102,16 @@ func (l *lookahead) chunk() []byte {
 // isEmpty reports whether no bytes are buffered, so that the next call may wait for the input.
 func (l *lookahead) isEmpty() bool { return l.buf.Buffered() == 0 }
 
-// Read reads without waiting for all of p. Its error is io.EOF, or corruption.
+// Read implements io.Reader. Its error is io.EOF or a *corruption.
 func (l *lookahead) Read(p []byte) (int, error) {
 	n, err := l.buf.Read(p)
 	l.passed(n)
 	return n, err
 }
 
-// skip goes past bytes of a set, and gives the next other one; there is none at the end or at corruption.
-func (l *lookahead) skip(set string) (next byte, is bool) {
+// skip skips the bytes of a set, and returns the next byte. It returns false at the end or at
+// corruption.
+func (l *lookahead) skip(set string) (next byte, ok bool) {
 	for {
 		c := l.chunk()
 		rest := bytes.TrimLeft(c, set)
@@ -125,14 +124,14 @@ func (l *lookahead) skip(set string) (next byte, is bool) {
 	}
 }
 
-// skipMark goes past a byte order mark.
+// skipMark skips a byte order mark.
 func (l *lookahead) skipMark() {
 	if string(l.peek(len(byteOrderMark))) == byteOrderMark {
 		l.advance(len(byteOrderMark))
 	}
 }
 
-// advance goes past n bytes that are at hand.
+// advance skips n bytes that are buffered.
 func (l *lookahead) advance(n int) {
 	l.buf.Discard(n)
 	l.passed(n)
@@ -163,22 +162,14 @@ func (l *lookahead) offset() int64 {
 // compressed reports whether the file is compressed.
 func (l *lookahead) compressed() bool { return l.src.format != "" }
 
-// holds reports whether n bytes may follow. The size of a compressed file or a stream is known only after reading it. Another
-// file may have grown since it was opened.
+// holds reports whether n more bytes may follow. The size of the content is known only of a regular
+// file that is not compressed.
 func (l *lookahead) holds(n int64) bool {
-	file := l.src.file
-	if l.compressed() || l.utf16 || file.size < 0 || n <= file.size-l.pos {
-		return true
-	}
-	if f, ok := file.r.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
-			file.size = info.Size()
-		}
-	}
-	return n <= file.size-l.pos
+	size := l.src.file.size
+	return l.compressed() || l.utf16 || size < 0 || n <= size-l.pos
 }
 
-// corruption is what stops the reading here, nil for nothing or the end of the file.
+// corruption returns the corruption that begins here, or nil.
 func (l *lookahead) corruption() *corruption {
 	if len(l.peek(1)) > 0 {
 		return nil
@@ -186,12 +177,11 @@ func (l *lookahead) corruption() *corruption {
 	return l.src.corruption()
 }
 
-// ended says whether all was read.
+// ended reports whether the end of the file is here.
 func (l *lookahead) ended() bool { return len(l.peek(1)) == 0 && l.src.err == io.EOF }
 
-// line appends the next line to dst, with its line feed, but no more than limit bytes
-// of it, and says how long it is, and whether it has a line feed. Size 0 is the end, or
-// corruption.
+// line appends the next line with its line feed to dst, but only up to a length of limit. It returns
+// the size of the line, which is 0 at the end or at corruption, and whether the line has a line feed.
 func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole bool) {
 	return l.cut(dst, limit, func(c []byte) (int, bool) {
 		if end := bytes.IndexByte(c, '\n'); end >= 0 {
@@ -201,9 +191,9 @@ func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole 
 	})
 }
 
-// cut is line for what next finds the end of: how many of some bytes belong to it, and whether it
-// ends there.
-func (l *lookahead) cut(dst []byte, limit int, next func([]byte) (n int, ended bool)) (part []byte, size int64, whole bool) {
+// cut is like line, but next determines the end of the part: it returns how many bytes of c belong to
+// the part, and whether the part ends there.
+func (l *lookahead) cut(dst []byte, limit int, next func(c []byte) (n int, ended bool)) (part []byte, size int64, whole bool) {
 	for !whole {
 		c := l.chunk()
 		if len(c) == 0 {

@@ -9,29 +9,28 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// Reader reads inputs one after the other. RawRecords and Chunks read them: one of these is to
-// be called, once. The other methods may be called from any goroutine,
-// at any time.
+// Reader reads inputs one after the other. Call either RawRecords or Chunks, once. The other methods
+// are safe for concurrent use.
 type Reader struct {
 	inputs []string
 	opts   Options
 
-	done  atomic.Int64 // bytes, as those of total
-	total atomic.Int64
+	done  atomic.Int64 // bytes read
+	total atomic.Int64 // bytes of all files; -1 if unknown
 
 	mu     sync.Mutex
 	totals []Totals
-	broken Record // the first one whose file is broken there
-	places int64  // where files are broken
+	broken Record // the first broken place
+	places int64  // number of broken places
 }
 
-// New makes a reader of inputs: files, folders (read in sorted order, with all
-// below them but links) or "-" for standard input. It opens nothing yet, but an input
-// that does not exist is an error here, before any work is done.
+// New returns a reader of inputs: files, folders with all files below them, or "-" for standard input.
+// It opens none of them, but returns an error if an input does not exist.
 func New(inputs []string, opts Options) (*Reader, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -51,13 +50,11 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Progress is the number of bytes read from the files, before decompression,
-// and the number there is to read; -1 where that is not known: before Measure,
-// and with standard input or a pipe among the inputs.
+// Progress returns the number of bytes read from the files before decompression, and the size of all
+// files. The size is -1 before Measure returns, and if an input is standard input or a pipe.
 func (r *Reader) Progress() (read, total int64) { return r.done.Load(), r.total.Load() }
 
-// Measure walks the inputs and adds up the sizes of their files, for Progress.
-// It takes a stat of each file.
+// Measure determines the size of all files for Progress.
 func (r *Reader) Measure(ctx context.Context) error {
 	var total int64
 	for _, input := range r.inputs {
@@ -85,31 +82,32 @@ func (r *Reader) Measure(ctx context.Context) error {
 	return nil
 }
 
-// maxReasons bounds the distinct reasons that are counted apart: reasons
-// quote media types and encodings, which the input chooses.
-const maxReasons = 200
+const (
+	// maxReasons bounds the number of reasons that are counted separately. Reasons quote media types,
+	// which the input chooses.
+	maxReasons = 200
+	// otherReasons counts skips beyond maxReasons.
+	otherReasons = "other reasons"
+)
 
-// otherReasons counts skips beyond maxReasons.
-const otherReasons = "other reasons"
-
-// Totals counts what was read. Records == Documents + the sum of Skipped.
+// Totals counts the records of an input. Records is the sum of Documents and of Skipped.
 type Totals struct {
-	Input     string           // as it was given to New; a folder is one
-	Files     int64            // files opened; standard input is one
+	Input     string           // as given to New; a folder is one input
+	Files     int64            // opened files; standard input is one
 	Records   int64            // all records
 	Documents int64            // records without a Skip
 	Skipped   map[string]int64 // skips by reason
-	Repaired  int64            // records of web archives with a wrong Content-Length
+	Repaired  int64            // WARC records with a wrong Content-Length
 }
 
-// Skips is the number of records that are no documents.
+// Skips returns the number of skips.
 func (t Totals) Skips() int64 { return t.Records - t.Documents }
 
-// Totals is what was read so far of each input given to New.
+// Totals returns the counts so far of each input given to New.
 func (r *Reader) Totals() []Totals {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	totals := append([]Totals(nil), r.totals...)
+	totals := slices.Clone(r.totals)
 	for i := range totals {
 		totals[i].Skipped = maps.Clone(totals[i].Skipped)
 	}
@@ -143,9 +141,8 @@ func (r *Reader) count(input, documents int, skips ...Record) {
 // ErrBroken is matched by the error of Reader.Broken.
 var ErrBroken = errors.New("broken input")
 
-// Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. It gives the
-// first such place so far, and the number of them. Each of them is also a skip, and what could be read was
-// returned.
+// Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. The error
+// has the first such place so far and the number of places. Each place is also a skip.
 func (r *Reader) Broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,17 +172,17 @@ func (r *Reader) MissingFields() (missing []string) {
 	return missing
 }
 
-// RawRecord is a record that was read and not looked into.
+// RawRecord is a record that is not parsed.
 type RawRecord struct {
-	record Record // what is known of it, or all
-	parse  func(*Record)
-	bytes  int // that parse holds on to
+	record Record
+	parse  func(*Record) // completes record; nil if it is complete
+	bytes  int           // memory that parse holds
 	reader *Reader
 	input  int
 }
 
-// Parse looks into the record and counts it. It is to be called once, on any
-// goroutine; it takes memory as Options.MaxDocument says, each time that it runs.
+// Parse parses and counts the record. Call it once, on any goroutine. Options.MaxDocument has the
+// memory that each call takes.
 func (u *RawRecord) Parse() Record {
 	if u.parse != nil {
 		if u.parse(&u.record); u.record.Skip != nil {
@@ -200,16 +197,15 @@ func (u *RawRecord) Parse() Record {
 	return u.record
 }
 
-// Place says where the record stands, as Record.Source and Number do.
+// Place returns Record.Source and Record.Number.
 func (u *RawRecord) Place() (source string, number int64) { return u.record.Source, u.record.Number }
 
-// Bytes is the memory that the record holds until it is parsed, its Original among it.
+// Bytes returns the memory that the record holds until it is parsed.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
 
-// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, ctx,
-// or ErrNoOriginals. Everything else that goes wrong is a record with a Skip. What takes the most time is
-// left to RawRecord.Parse, which may run on several goroutines: finding where a record ends
-// must be done in order, undoing its encoding need not.
+// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, the error of
+// ctx, or ErrNoOriginals. Any other problem is a record with a Skip. The end of a record must be found
+// in order, but RawRecord.Parse, which takes most of the time, may run on several goroutines.
 func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 	return func(yield func(*RawRecord, error) bool) {
 		run := &run{Reader: r, ctx: ctx, read: (*source).records}
@@ -220,22 +216,23 @@ func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 	}
 }
 
-// run is a reading of all inputs.
+// run reads all inputs.
 type run struct {
 	*Reader
 	ctx     context.Context
-	input   int                   // that is being read
+	input   int                   // the input that is being read
 	read    func(*source)         // reads a file
-	give    func(*RawRecord) bool // hands a record over; false: no more is wanted
-	stopped bool                  // no more is wanted
-	first   Format                // of the files so far, with Options.Originals
-	refused error                 // what ended the run
+	give    func(*RawRecord) bool // passes on a record; returns false to stop the run
+	stopped bool
+	first   Format // of the first file, with Options.Originals
+	refused error  // why the run stopped
 }
 
-// errStopped ends a run when no more is wanted.
+// errStopped ends a walk after the run was stopped.
 var errStopped = errors.New("stopped")
 
-// readAll reads all inputs. Its error is one of opening an input, or of the context.
+// readAll reads all inputs. It returns an error if an input cannot be opened, and the error of the
+// context.
 func (r *run) readAll() error {
 	for i, input := range r.inputs {
 		r.input = i
@@ -266,7 +263,7 @@ func (r *run) readInput(input string) (err error) {
 	return err
 }
 
-// readFound reads a file of a folder.
+// readFound reads a file in a folder.
 func (r *run) readFound(f found) error {
 	if f.skip == nil {
 		switch err := r.openFile(f.name, f.path); {
@@ -298,7 +295,7 @@ func (r *run) openFile(name, path string) error {
 	return r.readFile(name, f, size)
 }
 
-// readFile reads one stream of bytes; its only errors are that of the context and errIsOutput.
+// readFile reads a file. It returns errIsOutput and the error of the context, but no other error.
 func (r *run) readFile(name string, f io.Reader, size int64) error {
 	if isFile(f, r.opts.Output) {
 		return fmt.Errorf("%s: %w", name, errIsOutput)
@@ -308,14 +305,14 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 	r.mu.Unlock()
 	file := &countedFile{ctx: r.ctx, r: f, size: size, progress: &r.done}
 	key := ""
-	if size >= 0 { // neither standard input nor a pipe
+	if size >= 0 { // a regular file
 		key = pathKey(name)
 	}
 	r.read(&source{run: r, name: name, key: key, w: r.opts.open(name, file)})
 	return r.ctx.Err()
 }
 
-// emit hands a record over. It is false when to stop.
+// emit passes on a record. It returns false if the run has to stop.
 func (r *run) emit(u *RawRecord) bool {
 	u.reader, u.input = r.Reader, r.input
 	r.stopped = r.stopped || !r.give(u)
