@@ -18,7 +18,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/join"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
@@ -368,7 +367,7 @@ func by(ctx context.Context, method string) context.Context {
 
 // doPairs compares pairs and clusters by fingerprint and scope alone.
 func (h *history) doPairs(s *step, next *state) ([]state, error) {
-	opts := join.Options{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	opts := index.JoinOptions{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	if s.k == 0 {
 		opts.MaxDistance = index.Exact
 	}

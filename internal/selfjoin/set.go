@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"runtime"
 	"slices"
 
 	"github.com/neardup/neardup/internal/hugepages"
@@ -191,13 +190,4 @@ type Occurrences struct {
 // Of returns the positions of a node, ascending.
 func (o *Occurrences) Of(node Node) []uint32 {
 	return o.places[o.starts[node]:o.starts[node+1]:o.starts[node+1]]
-}
-
-// Fetch reads the memory that Of needs for many edges, so that the cache misses overlap.
-func (o *Occurrences) Fetch(edges [][2]Node) {
-	var fetched uint32
-	for _, e := range edges {
-		fetched |= o.places[o.starts[e[0]]] | o.places[o.starts[e[1]]]
-	}
-	runtime.KeepAlive(fetched)
 }

@@ -1,4 +1,4 @@
-package join
+package index
 
 import (
 	"context"
@@ -6,22 +6,33 @@ import (
 	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/selfjoin"
+	"github.com/neardup/neardup/store"
 )
 
-// joiner holds the fingerprints and IDs of a Source in memory.
+// joiner compares all documents of a snapshot with each other. The result is complete and has no
+// repetitions, for any plan of the index. A joiner does not probe the tables. It reads the fingerprints
+// and IDs into memory and compares them there (internal/selfjoin). It then reads the documents of near
+// fingerprints, and the rule decides. Documents with the same fingerprint are one Group, so that a page
+// with a million copies is one member for each page near it, not a million.
 type joiner struct {
-	Source
-	Options
+	readers  []*reader // of the snapshot: one per worker, and one for the caller
+	rule     match.Rule
+	centered bool // clusters are stars
+	bare     bool // no document has a record
+
 	set    *selfjoin.Set
 	ids    []uint64 // of all documents, by fingerprint
 	starts []uint64 // the start of each node in ids, and the end of the last one
 }
 
-// newJoiner reads a source. Each worker reads a part of the fingerprints.
-func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
-	j := &joiner{Source: source, Options: o}
-	parts := make([]part, j.workers())
+// newJoiner reads a snapshot. Each worker reads a part of the fingerprints.
+func newJoiner(ctx context.Context, readers []*reader, rule match.Rule, stars bool) (*joiner, error) {
+	x := readers[0].x
+	j := &joiner{readers: readers, rule: rule, centered: stars, bare: x.firstRecord.Load() == noRecord}
+	about := int(x.store.Now().PackedEntries())
+	parts := make([]joinPart, j.workers())
 	width := ^uint64(0) / uint64(len(parts))
 	var group sync.WaitGroup
 	for i := range parts {
@@ -31,7 +42,7 @@ func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 			last = ^uint64(0)
 		}
 		group.Go(func() {
-			parts[i].err = parts[i].read(ctx, j.Readers[i], first, last, j.Fingerprints/len(parts))
+			parts[i].err = parts[i].read(ctx, readers[i].v, first, last, about/len(parts))
 		})
 	}
 	group.Wait()
@@ -51,26 +62,26 @@ func newJoiner(ctx context.Context, source Source, o Options) (*joiner, error) {
 			j.starts = append(j.starts, uint64(len(j.ids))+end)
 		}
 		j.ids = append(j.ids, s.ids...)
-		*s = part{}
+		*s = joinPart{}
 	}
 	var err error
 	j.set, err = selfjoin.SortedSet(fps, j.copies)
 	return j, err
 }
 
-// part is the part of one worker.
-type part struct {
+// joinPart is the part of one worker.
+type joinPart struct {
 	fps  []fingerprint.Fingerprint
 	ids  []uint64
 	ends []uint64 // the end of each fingerprint's IDs
 	err  error
 }
 
-// read reads the postings from first to last. expected is their approximate number.
-func (s *part) read(ctx context.Context, r Reader, first, last uint64, about int) error {
+// read reads the postings from first to last. about is their approximate number.
+func (s *joinPart) read(ctx context.Context, v *store.View, first, last uint64, about int) error {
 	s.fps = make([]fingerprint.Fingerprint, 0, about+about/64)
 	s.ids, s.ends = make([]uint64, 0, cap(s.fps)), make([]uint64, 0, cap(s.fps))
-	for p, err := range r.Postings(first) {
+	for p, err := range v.Postings(first) {
 		if err == nil && len(s.fps)%1024 == 0 {
 			err = ctx.Err()
 		}
@@ -90,10 +101,10 @@ func (s *part) read(ctx context.Context, r Reader, first, last uint64, about int
 	return nil
 }
 
-func (j *joiner) workers() int { return len(j.Readers) - 1 }
+func (j *joiner) workers() int { return len(j.readers) - 1 }
 
 func (j *joiner) options() selfjoin.Options {
-	return selfjoin.Options{MaxDistance: j.Rule.MaxDistance, Workers: j.workers()}
+	return selfjoin.Options{MaxDistance: j.rule.MaxDistance, Workers: j.workers()}
 }
 
 // copies returns the number of documents of a node.
@@ -107,20 +118,20 @@ type groupKey struct {
 
 // appendGroups appends the documents of a node in groups. The rule does not distinguish the
 // documents of a group.
-func (j *joiner) appendGroups(dst []Group, r Reader, node selfjoin.Node) ([]Group, error) {
+func (j *joiner) appendGroups(dst []Group, r *reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
-	taker := j.Readers[j.workers()]
-	if len(ids) == 1 || j.Bare {
-		d, err := r.Document(ids[0], stored)
+	taker := j.readers[j.workers()]
+	if len(ids) == 1 || j.bare {
+		d, err := r.member(ids[0], stored)
 		return append(dst, Group{d, len(ids), ids, taker}), err
 	}
 	places := make(map[groupKey]int)
 	for i, id := range ids {
-		d, err := r.Document(id, stored)
+		d, err := r.member(id, stored)
 		if err != nil {
 			return dst, err
 		}
-		key := groupKey{d.Scope, j.Rule.Relevant(d.Signature())}
+		key := groupKey{d.Scope, j.rule.Relevant(d.Signature())}
 		place, found := places[key]
 		if !found {
 			places[key] = len(dst)

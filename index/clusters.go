@@ -1,8 +1,9 @@
-package join
+package index
 
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -13,13 +14,9 @@ import (
 // componentsEach is the number of components that a worker reads at a time.
 const componentsEach = 1 << 7
 
-// Clusters yields the clusters of two documents and more until yield returns false.
-func Clusters(ctx context.Context, source Source, o Options, yield func(Cluster) bool) error {
-	j, err := newJoiner(ctx, source, o)
-	if err != nil {
-		return err
-	}
-	return yieldEach(ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters), yield)
+// sendClusters yields the clusters of two documents and more.
+func (j *joiner) sendClusters(ctx context.Context) iter.Seq2[[]Cluster, error] {
+	return ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters)
 }
 
 // clusters makes clusters of the connected components of all stored fingerprints, in order,
@@ -35,7 +32,7 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 		some = nil
 		return p.Go(func(worker int) (clusters []Cluster, err error) {
 			for _, nodes := range components {
-				if clusters, err = j.appendClusters(p.Context(), clusters, j.Readers[worker], nodes); err != nil {
+				if clusters, err = j.appendClusters(p.Context(), clusters, j.readers[worker], nodes); err != nil {
 					return nil, err
 				}
 			}
@@ -54,7 +51,7 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 
 // appendClusters makes clusters of a component of stored fingerprints. Its documents may
 // have different scopes, Shingles and lengths.
-func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reader, nodes []selfjoin.Node) (_ []Cluster, err error) {
+func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r *reader, nodes []selfjoin.Node) (_ []Cluster, err error) {
 	var members []Group
 	for _, node := range nodes {
 		if members, err = j.appendGroups(members, r, node); err != nil {
@@ -64,7 +61,7 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 	slices.SortFunc(members, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
 	var parts [][]Group
 	switch {
-	case j.Stars:
+	case j.centered:
 		parts, err = j.stars(ctx, members)
 	case j.fingerprintsDecide(members):
 		parts = [][]Group{members}
@@ -86,7 +83,7 @@ func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r Reade
 func (j *joiner) fingerprintsDecide(members []Group) bool {
 	for i := range members {
 		m := &members[i]
-		s := j.Rule.Relevant(m.Signature())
+		s := j.rule.Relevant(m.Signature())
 		if m.Scope != members[0].Scope || !s.Shingles.IsZero() || s.Tokens != 0 {
 			return false
 		}
@@ -109,7 +106,7 @@ next:
 			return j.starsOfPairs(ctx, members)
 		}
 		for p := range parts {
-			if left--; j.Rule.Matches(&parts[p][0].Document, &g.Document) {
+			if left--; j.rule.Matches(&parts[p][0].Document, &g.Document) {
 				parts[p] = append(parts[p], g)
 				continue next
 			}
@@ -148,7 +145,7 @@ const fewMembers = 64
 func (j *joiner) edges(ctx context.Context, members []Group) selfjoin.Edges {
 	return func(found func([][2]selfjoin.Node) error) error {
 		test := func(a, b int) error {
-			if !j.Rule.Matches(&members[a].Document, &members[b].Document) {
+			if !j.rule.Matches(&members[a].Document, &members[b].Document) {
 				return nil
 			}
 			return found([][2]selfjoin.Node{{selfjoin.Node(a), selfjoin.Node(b)}})
@@ -173,7 +170,7 @@ func (j *joiner) eachNear(ctx context.Context, members []Group, test func(a, b i
 	places := make(map[fingerprint.Fingerprint][]int, len(members))
 	fps := make([]fingerprint.Fingerprint, len(members))
 	for i := range members {
-		fps[i] = fingerprint.Fingerprint(members[i].stored())
+		fps[i] = fingerprint.Fingerprint(storedOf(&members[i].Document))
 		for _, k := range places[fps[i]] {
 			if err := cmp.Or(ctx.Err(), test(k, i)); err != nil {
 				return err
@@ -185,7 +182,7 @@ func (j *joiner) eachNear(ctx context.Context, members []Group, test func(a, b i
 	if err != nil {
 		return err
 	}
-	return set.Each(ctx, selfjoin.Options{MaxDistance: j.Rule.MaxDistance, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
+	return set.Each(ctx, selfjoin.Options{MaxDistance: j.rule.MaxDistance, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
 		for _, p := range pairs {
 			for _, a := range places[p.First] {
 				for _, b := range places[p.Second] {

@@ -1,0 +1,270 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+
+	"github.com/neardup/neardup/internal/match"
+	"github.com/neardup/neardup/internal/ordered"
+	"github.com/neardup/neardup/internal/selfjoin"
+)
+
+// JoinOptions configures Pairs and Clusters. The zero value selects the rule of CheckAndAdd.
+type JoinOptions struct {
+	// MaxDistance is k in bits, 0 to 64. It may be larger than the k of the index. 0: the k of the
+	// index. Exact: 0 bits.
+	MaxDistance int
+
+	// MaxShingleDistance, ShortAllowance and MaxLengthRatio are as in Options. 0: the value of the
+	// index.
+	MaxShingleDistance int
+	ShortAllowance     int
+	MaxLengthRatio     float64
+
+	// Stars makes clusters whose members all match the first one, by visiting the documents in the
+	// order of their IDs. Default: connected components.
+	Stars bool
+}
+
+// Group is the documents of one scope that have the same fingerprint (and the same Shingles and
+// length, if these count).
+type Group struct {
+	Document      // the document with the smallest ID
+	Documents int // the number of documents
+
+	ids    []uint64
+	reader *reader
+}
+
+// All yields all documents of the group, by ID. It reads the record of each, and may be called only
+// within the loop that yielded the group.
+func (g *Group) All() iter.Seq2[Document, error] {
+	return func(yield func(Document, error) bool) {
+		for _, id := range g.ids {
+			d, err := g.reader.member(id, storedOf(&g.Document))
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Pair is a pair of matching groups, or one group of several documents twice, which stands for all
+// pairs of these.
+type Pair struct {
+	First, Second Group // First.ID <= Second.ID
+	Distance      int   // of the fingerprints, in bits
+}
+
+// Cluster is documents that are near-duplicates of each other.
+type Cluster struct {
+	Members []Group // in the order of their smallest IDs
+}
+
+// Documents returns the number of documents of all members.
+func (c *Cluster) Documents() int {
+	n := 0
+	for i := range c.Members {
+		n += c.Members[i].Documents
+	}
+	return n
+}
+
+// Pairs yields every pair of groups of documents that match, once, in no order, all of
+// one moment. Documents with the same fingerprint are one group, so a page with a
+// million copies adds one line for each page near it, not a million. A group of several
+// documents is a pair with itself, at distance 0.
+//
+// It reads all fingerprints and IDs into memory and takes about 32 bytes per document. The
+// time is the sum of reading them in order, comparing them, and reading one record for
+// each document of a pair that may have one. It stops at the first error, which it
+// yields: ErrDistance, ErrClosed, ErrCorrupt, or the error of ctx. The index must not be closed
+// from within the loop.
+func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
+	return joined(ctx, x, o, (*joiner).sendPairs)
+}
+
+// Clusters yields the clusters of two documents and more, disjoint, all of one moment.
+//
+// By default they are the connected components of Pairs: documents belong together if
+// a chain of pairs leads from one to the other. The ends of a chain may have little in
+// common, and one page that resembles two groups joins them. With Stars, every member
+// matches the document that is kept, so the others can be deleted. A chain may then be
+// split into several clusters.
+//
+// Cost and errors are as for Pairs, with 8 bytes of memory more per fingerprint. Stars
+// sorts the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the
+// directory for temporary files. The index must not be closed from within the loop.
+func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
+	return joined(ctx, x, o, (*joiner).sendClusters)
+}
+
+// joined yields what run yields of the index of this moment.
+func joined[T any](ctx context.Context, x *Index, o JoinOptions, run func(*joiner, context.Context) iter.Seq2[[]T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := x.withJoiner(ctx, o, func(j *joiner) error {
+			for many, err := range run(j, ctx) {
+				if err != nil {
+					return err
+				}
+				for _, one := range many {
+					if stopped = !yield(one, nil); stopped {
+						return nil
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// withJoiner calls do with the index of this moment, within a call of it.
+func (x *Index) withJoiner(ctx context.Context, o JoinOptions, do func(*joiner) error) (err error) {
+	if err := x.begin(ctx); err != nil {
+		return err
+	}
+	defer x.end()
+	readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
+	if err != nil {
+		return err
+	}
+	defer closeAll(readers, &err)
+	rule, err := joinRule(x.rule(readers[0].s.plan), o)
+	if err != nil {
+		return err
+	}
+	j, err := newJoiner(ctx, readers, rule, o.Stars)
+	if err != nil {
+		return err
+	}
+	return do(j)
+}
+
+// joinRule is the rule of an index under the options of a join.
+func joinRule(r match.Rule, o JoinOptions) (match.Rule, error) {
+	r = r.With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
+	switch {
+	case o.MaxDistance == Exact:
+		r.MaxDistance = 0
+	case o.MaxDistance < 0 || o.MaxDistance > 64:
+		return r, fmt.Errorf("%w: k = %d is not in 0..64", ErrDistance, o.MaxDistance)
+	case o.MaxDistance > 0:
+		r.MaxDistance = o.MaxDistance
+	}
+	return r, r.Check()
+}
+
+// member returns a document of a stored fingerprint.
+func (r *reader) member(id, stored uint64) (Document, error) {
+	d, found, err := r.document(id, stored)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: document %d has no record", ErrCorrupt, id)
+	}
+	return d, err
+}
+
+const (
+	pairsAtOnce = 256
+	// pairsAhead is the number of batches of pairs that may wait for the caller.
+	pairsAhead = 32
+)
+
+// sendPairs yields every pair of groups that match, and every group of several documents with itself,
+// once, in no order.
+func (j *joiner) sendPairs(ctx context.Context) iter.Seq2[[]Pair, error] {
+	return ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error { return j.pairs(p.Context(), p.Send) })
+}
+
+// pairs sends all pairs, from all workers.
+func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
+	if err := j.pairsOfCopies(&pairSender{ctx: ctx, joiner: j, send: send}); err != nil {
+		return err
+	}
+	return j.set.Each(ctx, j.options(), func(worker int, found []selfjoin.Pair) error {
+		to := &pairSender{ctx: ctx, joiner: j, send: send}
+		var a, b []Group
+		for _, p := range found {
+			first, _ := j.set.Node(p.First)
+			second, _ := j.set.Node(p.Second)
+			var err error
+			if a, err = j.appendGroups(a[:0], j.readers[worker], first); err != nil {
+				return err
+			}
+			if b, err = j.appendGroups(b[:0], j.readers[worker], second); err != nil {
+				return err
+			}
+			for i := range a {
+				if err := to.add(&a[i], b); err != nil {
+					return err
+				}
+			}
+		}
+		return to.flush()
+	})
+}
+
+// pairsOfCopies sends the pairs within each node.
+func (j *joiner) pairsOfCopies(to *pairSender) error {
+	var groups []Group
+	for node := range selfjoin.Node(j.set.Len()) {
+		if j.copies(node) == 1 {
+			continue
+		}
+		var err error
+		if groups, err = j.appendGroups(groups[:0], j.readers[0], node); err != nil {
+			return err
+		}
+		for i := range groups {
+			others := groups[:i]
+			if groups[i].Documents > 1 {
+				others = groups[:i+1]
+			}
+			if err := to.add(&groups[i], others); err != nil {
+				return err
+			}
+		}
+	}
+	return to.flush()
+}
+
+// pairSender sends pairs on, many at once.
+type pairSender struct {
+	*joiner
+	ctx   context.Context
+	pairs []Pair
+	send  func([]Pair) error
+}
+
+// add adds the pairs of a group with the matching ones of other groups.
+func (s *pairSender) add(g *Group, others []Group) error {
+	for i := range others {
+		first, second := &others[i], g
+		if !s.rule.Matches(&first.Document, &second.Document) {
+			continue
+		}
+		if first.ID > second.ID {
+			first, second = second, first
+		}
+		s.pairs = append(s.pairs, Pair{*first, *second, first.Fingerprint.Distance(second.Fingerprint)})
+	}
+	if len(s.pairs) < pairsAtOnce {
+		return s.ctx.Err()
+	}
+	return s.flush()
+}
+
+func (s *pairSender) flush() error {
+	if len(s.pairs) == 0 {
+		return nil
+	}
+	pairs := s.pairs
+	s.pairs = nil
+	return s.send(pairs)
+}
