@@ -15,6 +15,7 @@ import (
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/cmd/neardup/internal/groups"
 	"github.com/neardup/neardup/compaction"
@@ -29,7 +30,7 @@ type apiLine struct {
 }
 
 var apiLines = []apiLine{
-	{"dedup", verdictLine{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW DOCS"}},
+	{"dedup", documents.Line{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW DOCS"}},
 	{"query", queryLine{}, []string{"query --index IX --format fingerprints LIST", "query --scan LIST LIST"}},
 	{"pairs", groups.Pair{}, []string{"pairs LIST", "pairs --index IX"}},
 	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters --index IX"}},
@@ -169,7 +170,7 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 // dedup has the position of a record in its inputs, and the ID of a stored document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
-	for _, field := range fieldsOf(reflect.TypeFor[verdictLine](), "", make(map[reflect.Type]bool)) {
+	for _, field := range fieldsOf(reflect.TypeFor[documents.Line](), "", make(map[reflect.Type]bool)) {
 		ofDedup := field == "at: string, or absent" || field == "id: integer, or absent"
 		if slices.Contains(served, field) == ofDedup {
 			t.Errorf("%s: served: %v", field, !ofDedup)

@@ -10,6 +10,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/spf13/cobra"
 )
@@ -39,18 +40,18 @@ const maxDifferences = 20
 
 func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err error) {
 	c := f.call
-	a, err := f.inputs.analyzer(0)
+	signer, err := f.inputs.signer(0)
 	if err != nil {
 		return err
 	}
-	f.analyzer = a
+	f.analyzer = &documents.Analyzer{Signer: signer}
 	k := defaultK
 	if indexes.dir != "" {
-		if f.index, err = indexes.openPages(a.asked); err != nil {
+		if f.index, err = indexes.openPages(f.inputs.asked(signer)); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, f.index.Close()) }()
-		a.Signer, k = f.index.Signer(), f.index.Plan().MaxDistance
+		f.analyzer.Signer, k = f.index.Signer(), f.index.Plan().MaxDistance
 	}
 	sides, err := f.find(ctx, in)
 	if err != nil {
@@ -64,7 +65,7 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err e
 type finder struct {
 	call     *call
 	inputs   *inputFlags
-	analyzer *analyzer
+	analyzer *documents.Analyzer
 	index    *neardup.Index // nil without --index
 }
 
@@ -86,7 +87,7 @@ func (f *finder) findIn(ctx context.Context, in string) (sides [2]*compare.Docum
 		for n, name := range f.call.args {
 			if name == r.Key && sides[n] == nil {
 				rec := *r
-				if sides[n], err = f.analyze(name, &rec); err != nil {
+				if sides[n], err = f.analyzer.Described(name, &rec, math.MaxInt); err != nil {
 					return false, err
 				}
 			}
@@ -109,7 +110,7 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 			if s != nil {
 				return false, usagef("it has several documents: set --in to it, and give two of their keys")
 			}
-			s, err = f.analyze(name, r)
+			s, err = f.analyzer.Described(name, r, math.MaxInt)
 			return true, err
 		})
 		if err == nil && s == nil {
@@ -147,26 +148,4 @@ func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record)
 		}
 	}
 	return reader.Broken()
-}
-
-func (f *finder) analyze(key string, r *corpus.Record) (*compare.Document, error) {
-	if r.Skip != nil {
-		return nil, r.Skip
-	}
-	return f.analyzer.described(key, r, math.MaxInt)
-}
-
-// described returns the document of a record, with the words in the first most bytes of its text.
-func (a *analyzer) described(key string, r *corpus.Record, most int) (*compare.Document, error) {
-	var words []string
-	if r.Kind != corpus.Fingerprint && a.Signer != nil {
-		words = compare.Words(a.Text(r.Kind, r.ContentType, r.Content), most)
-	}
-	d, reason, err := a.document(key, r)
-	if reason != "" {
-		err = errors.New(reason)
-	}
-	s := compare.Of(&d)
-	s.Words = words
-	return s, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/original"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/index"
@@ -56,7 +57,7 @@ after its verdict is durable.`,
 		if err := d.report.open(d.emission.file); err != nil {
 			return err
 		}
-		return d.emission.open(ctx, docs.Reader, func() error { return d.run(ctx, docs) })
+		return d.emission.open(ctx, docs.Reader.Reader, func() error { return d.run(ctx, docs) })
 	})
 }
 
@@ -76,7 +77,7 @@ type dedup struct {
 }
 
 func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
-	o := d.indexes.optionsFor(docs.analyzer)
+	o := d.indexes.options(docs.asked, docs.bare)
 	o.Index.KeepDuplicates = d.keep
 	d.match.set(&o.Index)
 	if d.indexes.dir == "" {
@@ -95,11 +96,11 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if absent && !d.temporary { // a misspelt name creates an index
 		d.call.logf("created index %s", d.indexes.dir)
 	}
-	docs.analyzer.Signer = d.index.Signer()
+	docs.Analyzer.Signer = d.index.Signer()
 	d.rule = d.match.rule(d.index.Plan().MaxDistance)
-	d.lines, d.summary = newLines(d.emission.verdicts()), docs.summary
+	d.lines, d.summary = newLines(d.emission.verdicts()), docs.Summary
 	d.summary.Verdicts = make(map[string]int64)
-	err = docs.forEachBatch(ctx, writeBatches, func(batch []*input) error { return d.check(ctx, batch) })
+	err = docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error { return d.check(ctx, batch) })
 	if err == nil {
 		_, err = d.index.Expire(ctx, d.indexes.expiry) // the run may have been too short for the background
 	}
@@ -112,20 +113,20 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	if crowded := d.index.Stats().Crowded; crowded != "" {
 		d.call.logf("warning: %s", crowded)
 	}
-	return d.report.write(ctx, d, docs.analyzer)
+	return d.report.write(ctx, d, docs.Analyzer)
 }
 
 // check decides the verdicts on a batch and prints them. If it fails halfway, it prints the verdicts that
 // are durable.
-func (d *dedup) check(ctx context.Context, batch []*input) error {
+func (d *dedup) check(ctx context.Context, batch []*documents.Input) error {
 	inputs := compared(batch)
 	docs := make([]index.Document, len(inputs))
 	for n, i := range inputs {
-		docs[n] = i.document
+		docs[n] = i.Document
 	}
 	found, err := d.index.CheckAndAddBatch(ctx, docs)
 	for n := range found {
-		inputs[n].decide(found[n].Document.ID, check.Verdict(d.rule, &found[n]))
+		inputs[n].Decide(found[n].Document.ID, check.Verdict(d.rule, &found[n]))
 	}
 	rest := d.lines.writeReady(batch) // not empty only if err is not nil
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
@@ -135,24 +136,11 @@ func (d *dedup) check(ctx context.Context, batch []*input) error {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {
-		if i.compared {
+		if i.Compared {
 			d.report.add(i)
 		}
 	}
 	return err
-}
-
-// decide sets the verdict on a document, and the ID of the document if it was stored.
-func (i *input) decide(id uint64, v neardup.Verdict) {
-	i.document.ID, i.verdict = id, v.Status.String()
-	i.unrelated = v.Status == neardup.Changed && !v.Near
-	if v.Status != neardup.New {
-		i.of = &referenceLine{Key: v.Of.Key, KeyBytes: corpus.KeyBytes(v.Of.Key), Distance: v.Of.Distance, ID: v.Of.ID}
-	}
-	i.line = &verdictLine{
-		Key: i.key, KeyBytes: corpus.KeyBytes(i.key), ID: id,
-		Fingerprint: &i.document.Fingerprint, Verdict: i.verdict, Of: i.of, Removed: v.Removed, At: i.at(),
-	}
 }
 
 // emission writes the records of --emit as they are in the inputs.
@@ -209,14 +197,14 @@ func (e *emission) verdicts() io.Writer {
 }
 
 // write writes the records of a batch.
-func (e *emission) write(batch []*input) error {
+func (e *emission) write(batch []*documents.Input) error {
 	if e.records == nil {
 		return nil
 	}
 	for _, i := range batch {
-		switch o := i.record.Original; {
-		case o == nil || !i.compared && i.record.Skip == nil: // such as a document without text
-		case !i.compared || i.verdict == neardup.New.String() || i.verdict == neardup.Changed.String():
+		switch o := i.Record.Original; {
+		case o == nil || !i.Compared && i.Record.Skip == nil: // such as a document without text
+		case !i.Compared || i.Verdict == neardup.New.String() || i.Verdict == neardup.Changed.String():
 			e.records.Write(o)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/neardup/neardup"
-	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
@@ -210,19 +209,8 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	return corpus.New(inputs, o)
 }
 
-// analyzer makes fingerprints of documents.
-type analyzer struct {
-	*page.Signer
-	asked string // name of the analyzer that flags select; "" for the analyzer of the index
-	bare  bool   // the inputs are fingerprints
-	scope string // none, host or field
-
-	noKeys bool
-	asKey  string // the key of all documents, if it is given
-}
-
-// analyzer returns the analyzer that the flags select; another seed than 0 makes other hashes.
-func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
+// signer returns the signer that the flags select; another seed than 0 makes other hashes.
+func (f *inputFlags) signer(seed uint64) (*page.Signer, error) {
 	text, o := page.Visible, fingerprint.Options{Seed: seed}
 	if f.text != nil && *f.text == "main" {
 		text = page.Main
@@ -230,58 +218,13 @@ func (f *inputFlags) analyzer(seed uint64) (*analyzer, error) {
 	if f.method != nil && *f.method == "simhash" {
 		o.Method = fingerprint.MethodSimhash
 	}
-	signer, err := page.NewSigner(text, o)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	a := &analyzer{Signer: signer, noKeys: f.noKeys, scope: f.scope, bare: slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)}
-	if !a.bare && (f.call.given("text") || f.call.given("method")) {
-		a.asked = signer.Name()
-	}
-	return a, nil
+	return page.NewSigner(text, o)
 }
 
-// document returns the document of a record, or the reason why the record has none. It removes the content
-// from the record, so that its memory is free after the analysis.
-func (a *analyzer) document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
-	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: r.Kind}
-	r.Content = nil
-	switch {
-	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
-		return d, api.NoText, nil // the fingerprint of a document without text
-	case r.Kind == corpus.Fingerprint:
-		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
-		if match.Validate(&d) != nil {
-			reason = fmt.Sprintf("too large: key of %d bytes, scope of %d", len(d.Key), len(d.Scope))
-		}
-		return d, reason, nil
-	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the index, so it cannot compare documents with it: build a new index from the documents", key, index.ErrMismatch)
-	}
-	d, reason = check.Analyze(a.Signer, p)
-	return d, reason, nil
-}
-
-// key returns the key under which the document of a record is stored; "" if it is stored without
-// one. The position of a record is never a key: it may be the position of another document in the
-// next run.
-func (a *analyzer) key(r *corpus.Record) string {
-	if a.asKey != "" {
-		return a.asKey
-	}
-	if a.noKeys {
-		return ""
-	}
-	return r.Key
-}
-
-// scopeOf returns the scope of a record as --scope says.
-func (a *analyzer) scopeOf(r *corpus.Record) string {
-	switch a.scope {
-	case "host":
-		return corpus.Host(r.Key)
-	case "field":
-		return strings.Clone(r.Scope)
+// asked returns the name of the analyzer if flags select it, and "" otherwise.
+func (f *inputFlags) asked(signer *page.Signer) string {
+	if f.call.given("text") || f.call.given("method") {
+		return signer.Name()
 	}
 	return ""
 }
@@ -338,14 +281,6 @@ func (f *indexFlags) retentionFlags() *indexFlags {
 	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
 	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
 	return f
-}
-
-// optionsFor returns the options for documents of an analyzer: k of bare fingerprints is importK by default.
-func (f *indexFlags) optionsFor(a *analyzer) *neardup.Options {
-	if a.bare && !f.call.given("max-distance") {
-		*f.k = importK // without shingles to tell documents apart, 6 is too many
-	}
-	return f.options(a.asked, a.bare)
 }
 
 // options returns the options to open or create the index.

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
@@ -33,16 +34,16 @@ lines.
 			return err
 		}
 		out := bufio.NewWriterSize(c.out, 64<<10)
-		return docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
+		return docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
 			for _, i := range batch {
-				if i.compared {
-					out.WriteString(i.document.Fingerprint.String()) // its errors stick
-					if i.key != "" {
-						out.WriteString("\t" + corpus.QuoteKey(i.key))
+				if i.Compared {
+					out.WriteString(i.Document.Fingerprint.String()) // its errors stick
+					if i.Key != "" {
+						out.WriteString("\t" + corpus.QuoteKey(i.Key))
 					}
 					out.WriteByte('\n')
-				} else if skip, ok := i.line.(*verdictLine); ok {
-					c.logf("%s: skipped: %s (%s)", i.name(), skip.Reason, skip.At)
+				} else if skip, ok := i.Line.(*documents.Line); ok {
+					c.logf("%s: skipped: %s (%s)", i.Name(), skip.Reason, skip.At)
 				}
 			}
 			return out.Flush()

@@ -226,9 +226,6 @@ type call struct {
 
 	inputs    bool  // inputs were read to their end
 	documents int64 // documents of the inputs
-
-	unrecognized      int    // inputs whose format is not recognized
-	firstUnrecognized string // the first of them, with the reason
 }
 
 // command returns the call of a subcommand, whose flags are not defined yet.

@@ -110,11 +110,10 @@ notices in five scripts, with two fetches of each page.`,
 		inputs.Fields.Key, inputs.Format = "id", corpus.JSONL
 		signers := make([]*page.Signer, *seeds)
 		for seed := range signers {
-			a, err := inputs.analyzer(uint64(seed))
-			if err != nil {
+			var err error
+			if signers[seed], err = inputs.signer(uint64(seed)); err != nil {
 				return err
 			}
-			signers[seed] = a.Signer
 		}
 		limit := limits.rule(*k)
 		if err := limit.Check(); err != nil {

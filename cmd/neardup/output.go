@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
@@ -31,14 +33,14 @@ func newLines(w io.Writer) lines { return lines{bufio.NewWriterSize(w, 64<<10)} 
 
 // writeReady writes the lines of a batch up to the first document without a line, and returns the rest of
 // the batch.
-func (l lines) writeReady(batch []*input) (rest []*input) {
+func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 	for n, i := range batch {
-		if i.compared && i.line == nil {
+		if i.Compared && i.Line == nil {
 			return batch[n:]
 		}
-		if i.line != nil {
-			writeJSON(l, i.line)
-			i.line = nil
+		if i.Line != nil {
+			writeJSON(l, i.Line)
+			i.Line = nil
 		}
 	}
 	return nil
@@ -118,8 +120,16 @@ var errUnrecognized = errors.New("input not recognized")
 // it is skipped.
 var errMalformed = errors.New("malformed input")
 
-// noteProblems sets the error of the subcommand if an input is broken, malformed or not recognized, or if
-// no record has a field that a flag names.
+// noteUnrecognized sets the error of the subcommand if an input, which is not a file in a folder, is not
+// recognized.
+func (c *call) noteUnrecognized(r *corpus.Record) {
+	if slices.Contains(c.args, r.Source) && !errors.Is(c.broken, errUnrecognized) {
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %s", errUnrecognized, r.Source, r.Skip))
+	}
+}
+
+// noteProblems sets the error of the subcommand if an input is broken or malformed, or if no record
+// has a field that a flag names.
 func (c *call) noteProblems(r *corpus.Reader, records int64) {
 	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
 		c.broken = errors.Join(c.broken, err)
@@ -130,31 +140,24 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 			break // the summary counts all of them
 		}
 	}
-	if c.unrecognized > 0 {
-		more := ""
-		if c.unrecognized > 1 {
-			more = fmt.Sprintf(" (and %d more inputs)", c.unrecognized-1)
-		}
-		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s%s", errUnrecognized, c.firstUnrecognized, more))
-	}
 	if missing := r.MissingFields(); len(missing) > 0 && records > 0 {
 		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are processed without it", strings.Join(missing, ", ")))
 	}
 }
 
 // accountFor prints the summary of the finished records.
-func (c *call) accountFor(r *documentReader) {
+func (c *call) accountFor(r *documents.Reader) {
 	records, files, repaired := int64(0), int64(0), int64(0)
 	for _, t := range r.Totals() {
 		records, files, repaired = records+t.Records, files+t.Files, repaired+t.Repaired
 	}
-	for _, line := range r.summary.Lines(files) {
+	for _, line := range r.Summary.Lines(files) {
 		c.logf("%s", line)
 	}
 	if repaired > 0 {
 		c.logf("%d records of web archives have a wrong Content-Length and were read up to the next record", repaired)
 	}
-	if ahead := records - r.summary.Records; ahead > 0 {
+	if ahead := records - r.Summary.Records; ahead > 0 {
 		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)
 	}
 	c.noteProblems(r.Reader, records)

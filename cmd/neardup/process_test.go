@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -148,7 +149,7 @@ func readFile(t *testing.T, path string) string {
 // checkPassed checks the records that a killed dedup has passed through: they are the first ones of
 // all, and stored; those of verdicts that were printed are among them, and all that are stored but
 // those of one batch.
-func checkPassed(t *testing.T, passed, whole string, printed []verdictLine, stored map[string]bool) {
+func checkPassed(t *testing.T, passed, whole string, printed []documents.Line, stored map[string]bool) {
 	t.Helper()
 	if !strings.HasPrefix(whole, passed) {
 		t.Fatal("the records are not the first ones of all")
@@ -177,7 +178,7 @@ func checkPassed(t *testing.T, passed, whole string, printed []verdictLine, stor
 
 // runAndKill kills the process once it has printed some lines, and returns what it
 // printed in all.
-func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine) {
+func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Line) {
 	t.Helper()
 	cmd := process(args...)
 	stdout, err := cmd.StdoutPipe()
@@ -185,7 +186,7 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []verdictLine)
 	must(t, cmd.Start())
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
-		var line verdictLine
+		var line documents.Line
 		if json.Unmarshal(scanner.Bytes(), &line) != nil {
 			break // cut off by the kill
 		}

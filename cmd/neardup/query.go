@@ -12,6 +12,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/matches"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
@@ -57,9 +58,9 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 		if q.scanned != "" {
 			return q.scan(ctx, docs)
 		}
-		docs.analyzer.asKey = q.key
+		docs.Analyzer.AsKey = q.key
 		return q.withIndex(func(x *neardup.Index) error {
-			docs.analyzer.Signer = x.Signer()
+			docs.Analyzer.Signer = x.Signer()
 			if q.key != "" {
 				return q.explain(ctx, x, docs)
 			}
@@ -123,18 +124,18 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 		most = writeBatches // the writer of the stream may wait for each answer
 	}
 	out := newLines(q.call.out)
-	return docs.forEachBatch(ctx, most, func(batch []*input) error {
+	return docs.forEachBatch(ctx, most, func(batch []*documents.Input) error {
 		inputs, rest := compared(batch), out.writeReady(batch)
 		queries := make([]index.Query, len(inputs))
 		for n, i := range inputs {
-			queries[n] = index.Query{Signature: i.document.Signature(), Scope: i.document.Scope, MaxDistance: q.within()}
+			queries[n] = index.Query{Signature: i.Document.Signature(), Scope: i.Document.Scope, MaxDistance: q.within()}
 		}
 		for answer, err := range x.QueryBatch(ctx, queries) {
 			if err != nil {
 				return errors.Join(err, out.Flush())
 			}
 			i := inputs[answer.Query]
-			line := i.queryLine(answer.Matches)
+			line := queryLineOf(i, answer.Matches)
 			if err := line.count(ctx, x); err != nil {
 				return errors.Join(err, out.Flush())
 			}
@@ -160,12 +161,12 @@ func (l *queryLine) count(ctx context.Context, x *neardup.Index) error {
 // explain explains the verdict on each document of the inputs.
 func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *documentReader) error {
 	rule := match.Default(x.Plan().MaxDistance)
-	return docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
+	return docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
 		for _, i := range batch {
-			if !i.compared && i.line == nil { // such as a request of a web archive
+			if !i.Compared && i.Line == nil { // such as a request of a web archive
 				continue
 			}
-			explained, err := compare.Explain(ctx, x, i.key, &i.document, i.reason, rule)
+			explained, err := compare.Explain(ctx, x, i.Key, &i.Document, i.Reason, rule)
 			if err == nil {
 				err = q.call.printJSON(explained)
 			}
@@ -194,26 +195,26 @@ func (q *querying) explainStored(ctx context.Context, x *neardup.Index) error {
 }
 
 // queryBatches is the batching of queries from files.
-var queryBatches = batching{records: 1 << 18, bytes: 128 << 20, wait: time.Second}
+var queryBatches = documents.Batching{Records: 1 << 18, Bytes: 128 << 20, Wait: time.Second}
 
 // queryLine returns the line of an input.
-func (i *input) queryLine(matches []index.Match) *queryLine {
-	line := &queryLine{Key: i.document.Key, KeyBytes: corpus.KeyBytes(i.document.Key), Fingerprint: i.document.Fingerprint, Matches: make([]matchLine, len(matches))}
+func queryLineOf(i *documents.Input, matches []index.Match) *queryLine {
+	line := &queryLine{Key: i.Document.Key, KeyBytes: corpus.KeyBytes(i.Document.Key), Fingerprint: i.Document.Fingerprint, Matches: make([]matchLine, len(matches))}
 	for n, m := range matches {
 		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: corpus.KeyBytes(m.Key), Fingerprint: m.Fingerprint, Distance: m.Distance}
 	}
-	line.At = i.at()
+	line.At = i.At()
 	return line
 }
 
 // answer gives an input its line, writes the lines of a batch that are ready, and returns the rest.
-func (l lines) answer(batch []*input, i *input, line *queryLine) (rest []*input) {
-	i.line = line
+func (l lines) answer(batch []*documents.Input, i *documents.Input, line *queryLine) (rest []*documents.Input) {
+	i.Line = line
 	return l.writeReady(batch)
 }
 
 // scanBatches is the batching of queries against a file of fingerprints.
-var scanBatches = batching{records: 1 << 20, bytes: 512 << 20, wait: math.MaxInt64}
+var scanBatches = documents.Batching{Records: 1 << 20, Bytes: 512 << 20, Wait: math.MaxInt64}
 
 // scan compares the inputs with a file of fingerprints. It reads the file once per batch of inputs.
 func (q *querying) scan(ctx context.Context, docs *documentReader) error {
@@ -231,11 +232,11 @@ func (q *querying) scan(ctx context.Context, docs *documentReader) error {
 		return usagef("--scan %s is a folder: if it is an index, name it with --index", q.scanned)
 	}
 	log, out := &skipLog{call: c}, newLines(c.out)
-	return docs.forEachBatch(ctx, scanBatches, func(batch []*input) error {
+	return docs.forEachBatch(ctx, scanBatches, func(batch []*documents.Input) error {
 		inputs, rest := compared(batch), out.writeReady(batch)
 		fps := make([]fingerprint.Fingerprint, len(inputs))
 		for n, i := range inputs {
-			fps[n] = i.document.Fingerprint
+			fps[n] = i.Document.Fingerprint
 		}
 		if len(fps) == 0 {
 			return out.Flush()
@@ -250,7 +251,7 @@ func (q *querying) scan(ctx context.Context, docs *documentReader) error {
 			return err
 		}
 		err = found.Each(ctx, func(query int, matches []index.Match) {
-			rest = out.answer(rest, inputs[query], inputs[query].queryLine(matches))
+			rest = out.answer(rest, inputs[query], queryLineOf(inputs[query], matches))
 		})
 		return errors.Join(err, found.Close(), out.Flush())
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
@@ -76,15 +77,15 @@ func (r *report) writeWhole(content *view.Report) error {
 }
 
 // add adds a document whose line is written.
-func (r *report) add(i *input) {
+func (r *report) add(i *documents.Input) {
 	if r.name == "" {
 		return
 	}
-	d := i.document
-	d.Key = i.name()
-	r.sample.Add(&d, i.record.Source, i.record.Number)
-	if i.verdict == neardup.Duplicate.String() {
-		r.distances[i.of.Distance]++
+	d := i.Document
+	d.Key = i.Name()
+	r.sample.Add(&d, i.Record.Source, i.Record.Number)
+	if i.Verdict == neardup.Duplicate.String() {
+		r.distances[i.Of.Distance]++
 	}
 }
 
@@ -95,7 +96,7 @@ const (
 )
 
 // write writes the report completely or not at all.
-func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
+func (r *report) write(ctx context.Context, d *dedup, a *documents.Analyzer) error {
 	if r.name == "" {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *analyzer) error {
 }
 
 // pairs finds the pairs near the limits and the words that differ.
-func (r *report) pairs(ctx context.Context, page *view.Report, a *analyzer) (err error) {
+func (r *report) pairs(ctx context.Context, page *view.Report, a *documents.Analyzer) (err error) {
 	if page.Sample, err = r.sample.Pairs(ctx, page.Rule, reportPairs); err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ type place struct {
 }
 
 // words reads the inputs again, up to the last wanted record, and sets the words of the wanted records.
-func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *analyzer) (found int, err error) {
+func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *documents.Analyzer) (found int, err error) {
 	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
 		return 0, nil
@@ -179,12 +180,11 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 			continue
 		}
 		delete(left, place{source, number})
-		if i := (&input{record: raw.Parse()}); i.record.Skip == nil {
-			now, err := a.described(a.key(&i.record), &i.record, compare.MaxText)
-			if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // the record is unchanged
-				d.Words = now.Words
-				found++
-			}
+		record := raw.Parse()
+		now, err := a.Described("", &record, compare.MaxText)
+		if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // the record is unchanged
+			d.Words = now.Words
+			found++
 		}
 		if len(left) == 0 {
 			break

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -74,38 +75,38 @@ func dedupTwice(t *testing.T, folders ...string) {
 var accountLine = regexp.MustCompile(`(?m)^(\d+) records in \d+ files: (\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
 
 // verdictsOf runs dedup, checks that its summary adds up, and returns its lines.
-func verdictsOf(t *testing.T, args []string) []verdictLine {
+func verdictsOf(t *testing.T, args []string) []documents.Line {
 	t.Helper()
 	code, stdout, stderr := runHere("", args...)
 	account := accountLine.FindStringSubmatch(stderr)
 	if code != exitDone || account == nil {
 		t.Fatalf("exit code %d, want a summary of the records:\n%s", code, stderr)
 	}
-	records, documents, skips, byReason := atoi(t, account[1]), 0, atoi(t, account[6]), 0
+	records, compared, skips, byReason := atoi(t, account[1]), 0, atoi(t, account[6]), 0
 	for _, n := range account[2:6] {
-		documents += atoi(t, n)
+		compared += atoi(t, n)
 	}
 	for reason := range strings.SplitSeq(account[7], ", ") {
 		if reason != "" {
 			byReason += atoi(t, reason[strings.LastIndexByte(reason, ' ')+1:])
 		}
 	}
-	if documents+skips != records || byReason != skips {
+	if compared+skips != records || byReason != skips {
 		t.Errorf("does not add up: %s", account[0])
 	}
-	var lines []verdictLine
+	var lines []documents.Line
 	decoder := json.NewDecoder(strings.NewReader(stdout))
-	compared := 0
+	verdicts := 0
 	for decoder.More() {
-		var line verdictLine
+		var line documents.Line
 		must(t, decoder.Decode(&line))
-		if line.Verdict != skipped {
-			compared++
+		if line.Verdict != documents.Skipped {
+			verdicts++
 		}
 		lines = append(lines, line)
 	}
-	if compared != documents {
-		t.Errorf("%d documents, and verdicts on %d", documents, compared)
+	if verdicts != compared {
+		t.Errorf("%d documents, and verdicts on %d", compared, verdicts)
 	}
 	return lines
 }

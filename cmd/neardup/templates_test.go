@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/internal/sitegen"
 )
 
@@ -34,7 +35,7 @@ func TestSiteTemplates(t *testing.T) {
 		code, out, errs := runHere("", args...)
 		stored := make(map[string]bool)
 		for line := range strings.Lines(out) {
-			var v verdictLine
+			var v documents.Line
 			must(t, json.Unmarshal([]byte(line), &v))
 			if content, _, _ := strings.Cut(strings.TrimPrefix(v.Key, "http://"), "?"); v.Verdict == "new" {
 				stored[content] = true

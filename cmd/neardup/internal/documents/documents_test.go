@@ -1,7 +1,6 @@
-package main
+package documents
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -9,33 +8,29 @@ import (
 	"time"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
-	"github.com/spf13/cobra"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
+	"github.com/neardup/neardup/internal/check"
 )
 
-// readLines reads JSON lines as dedup does, with the records as they stand.
-func readLines(t *testing.T, in io.Reader) (docs *documentReader, diagnostics *bytes.Buffer) {
+// readLines reads JSON lines as dedup --emit does, with the records as they stand.
+func readLines(t *testing.T, in io.Reader) *Reader {
 	t.Helper()
-	diagnostics = new(bytes.Buffer)
-	a := &app{streams: &streams{in, output{io.Discard}, diagnostics}}
-	c := a.command(&cobra.Command{Use: "dedup"})
-	flags := c.inputFlags(documentFormats...).analyzerFlags()
-	flags.Format, flags.Originals = corpus.JSONL, []corpus.Format{corpus.JSONL}
-	c.args = []string{"-"}
-	docs, err := flags.openInputs()
-	must(t, err)
-	return docs, diagnostics
+	lines, err := corpus.New([]string{"-"}, corpus.Options{Stdin: in, Format: corpus.JSONL, Originals: []corpus.Format{corpus.JSONL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Reader{Reader: lines, Analyzer: &Analyzer{Signer: check.DefaultSigner()}, Summary: summary.New()}
 }
 
 // TestBatchesAreBoundedByBytes: a batch of queries with long keys takes no more memory than the batching says,
 // and the key that fills it.
 func TestBatchesAreBoundedByBytes(t *testing.T) {
 	const key, records = 50_000, 100
-	docs, _ := readLines(t, strings.NewReader(strings.Repeat(`{"key":"`+strings.Repeat("k", key)+`","text":"a few words"}`+"\n", records)))
-	most, seen := queryBatches, 0
-	most.bytes = 10 * key
-	err := docs.forEachBatch(t.Context(), most, func(batch []*input) error {
+	docs := readLines(t, strings.NewReader(strings.Repeat(`{"key":"`+strings.Repeat("k", key)+`","text":"a few words"}`+"\n", records)))
+	most, seen := Batching{Records: 1 << 18, Bytes: 10 * key, Wait: time.Second}, 0
+	err := docs.ForEachBatch(t.Context(), most, func(batch []*Input) error {
 		if seen += len(batch); len(batch) > 10 {
-			t.Errorf("a batch of %d queries with keys of %d bytes, want at most %d bytes", len(batch), key, most.bytes)
+			t.Errorf("a batch of %d queries with keys of %d bytes, want at most %d bytes", len(batch), key, most.Bytes)
 		}
 		return nil
 	})
@@ -52,17 +47,17 @@ func TestRecordsWaitWithinBounds(t *testing.T) {
 	for n := range lines {
 		lines[n] = strings.NewReader(line) // not all in memory: it would count as that of processes that are begun later
 	}
-	docs, _ := readLines(t, io.MultiReader(lines...))
+	docs := readLines(t, io.MultiReader(lines...))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := 0
-	err := docs.forEachBatch(ctx, writeBatches, func(batch []*input) error {
+	err := docs.ForEachBatch(ctx, Batching{Records: 256, Bytes: 64 << 20}, func(batch []*Input) error {
 		if seen == 0 {
 			time.Sleep(300 * time.Millisecond) // the reader goes as far ahead as it may
 		}
 		held := 0
 		for _, i := range batch {
-			held += len(i.record.Original.Body)
+			held += len(i.Record.Original.Body)
 		}
 		if held > maxAheadBytes {
 			t.Errorf("%d records of %d bytes wait", len(batch), held)
