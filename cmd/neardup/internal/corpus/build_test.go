@@ -18,11 +18,9 @@ import (
 
 var must = testenv.Must
 
-// What tests put their inputs together with.
-
 const page = "<html><p>A page.</p></html>"
 
-// record is a WARC record; fields are further lines of its header.
+// record returns a WARC record with the given fields in addition to its usual ones.
 func record(kind, uri, contentType, block string, fields ...string) string {
 	header := "WARC/1.0\r\nWARC-Type: " + kind + "\r\n"
 	if uri != "" {
@@ -34,7 +32,7 @@ func record(kind, uri, contentType, block string, fields ...string) string {
 	return fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", header, contentType, len(block), block)
 }
 
-// response is a record of a page that came by HTTP.
+// response returns a WARC record of an HTTP response with a page.
 func response(uri, body string) string {
 	return httpRecord(uri, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"+body)
 }
@@ -43,7 +41,7 @@ func httpRecord(uri, message string) string {
 	return record("response", uri, "application/http; msgtype=response", message)
 }
 
-// withLength gives the first record of a file another Content-Length line.
+// withLength replaces the Content-Length line of the first record of a file.
 func withLength(file, line string) string {
 	head, rest, _ := strings.Cut(file, "Content-Length: ")
 	_, rest, _ = strings.Cut(rest, "\r\n")
@@ -52,10 +50,10 @@ func withLength(file, line string) string {
 
 var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
-// xzed is one stream of xz with a check, the content stored. Decoding takes a dictionary of
+// xzed returns a stream of xz that stores s. Decoding takes a dictionary of
 // (2 | dictionary&1) << (dictionary/2 + 11) bytes.
 func xzed(s string, dictionary byte) string {
-	checked := func(b string) string { // with its CRC32 behind it
+	checked := func(b string) string { // with its CRC32
 		return string(binary.LittleEndian.AppendUint32([]byte(b), crc32.ChecksumIEEE([]byte(b))))
 	}
 	padded := func(b string) string { return b + strings.Repeat("\x00", -len(b)&3) }
@@ -74,7 +72,7 @@ func xzed(s string, dictionary byte) string {
 		checked(backward)[6:] + backward + "YZ"
 }
 
-// brotlied is one Brotli stream.
+// brotlied returns a Brotli stream.
 func brotlied(s string) string {
 	var b bytes.Buffer
 	z := brotli.NewWriter(&b)
@@ -83,7 +81,6 @@ func brotlied(s string) string {
 	return b.String()
 }
 
-// newReader makes a reader of inputs.
 func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
 	t.Helper()
 	r, err := New(inputs, opts)
@@ -91,7 +88,7 @@ func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
 	return r
 }
 
-// readAll reads all there is, and checks what holds for all inputs.
+// readAll reads all records and checks the totals.
 func readAll(t testing.TB, r *Reader) (records []Record) {
 	t.Helper()
 	for u, err := range r.RawRecords(context.Background()) {
@@ -107,14 +104,14 @@ func readFiles(t testing.TB, opts Options, inputs ...string) []Record {
 	return readAll(t, newReader(t, opts, inputs...))
 }
 
-// readString reads an input that is not a file.
+// readString reads standard input.
 func readString(t testing.TB, opts Options, input string) []Record {
 	t.Helper()
 	opts.Stdin = strings.NewReader(input)
 	return readFiles(t, opts, "-")
 }
 
-// totalsOf adds up the totals of all inputs.
+// totalsOf returns the sum of the totals of all inputs.
 func totalsOf(r *Reader) (sum Totals) {
 	sum.Skipped = make(map[string]int64)
 	for _, t := range r.Totals() {
@@ -141,12 +138,12 @@ func checkTotals(t testing.TB, records []Record, totals Totals) {
 		case rec.Skip != nil:
 			skips++
 			if rec.Skip.Reason == "" || rec.Kind != 0 || rec.Content != nil {
-				t.Errorf("a skip with no reason or with content: %+v", rec)
+				t.Errorf("a skip without a reason or with content: %+v", rec)
 			}
 		case rec.Kind == Fingerprint && rec.Content == nil, (rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
 			documents++
 		default:
-			t.Errorf("a document of no kind or without content: %+v", rec)
+			t.Errorf("a document without a kind or without content: %+v", rec)
 		}
 	}
 	var counted int64
@@ -169,7 +166,7 @@ func writeFiles(t testing.TB, files map[string]string) (folder string) {
 	return folder
 }
 
-// brief is records in short, a line each.
+// brief returns a line per record.
 func brief(records []Record) string {
 	var b strings.Builder
 	for _, rec := range records {

@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// files are names and contents, by turns.
+// zipped returns a zip file of files, which are names and contents in turn.
 func zipped(files ...string) string {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -32,17 +32,17 @@ func zipped(files ...string) string {
 	return b.String()
 }
 
-// zippedAs makes a zip file of one that is not a regular file.
-func zippedAs(mode fs.FileMode, name, content string) string {
+// zippedLink returns a zip file of a link.
+func zippedLink(name, target string) string {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	h := &zip.FileHeader{Name: name}
-	h.SetMode(mode | 0o777)
+	h.SetMode(fs.ModeSymlink | 0o777)
 	w, err := z.CreateHeader(h)
 	if err != nil {
 		panic(err)
 	}
-	w.Write([]byte(content))
+	w.Write([]byte(target))
 	z.Close()
 	return b.String()
 }
@@ -58,79 +58,66 @@ func tarred(files ...string) string {
 	return b.String()
 }
 
-// What a folder would give, an archive of its files gives.
+// An archive of files has the documents of a folder with these files.
 func TestContainers(t *testing.T) {
-	files := []string{"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`), "d.warc.gz", gzipped(response("r", page)) + gzipped(response("s", page)), ".hidden", "x", "e.png", "\x89PNG\r\n\x1a\n"}
-	want := func(at func(name string) string) []string {
-		return []string{at("a.html") + " html " + page, "u text x", "r html " + page, "s html " + page, at(".hidden") + " pass hidden file", at("e.png") + " lost not text: image/png"}
+	files := []string{
+		"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`), "d.warc.gz", gzipped(response("r", page)) + gzipped(response("s", page)),
+		".hidden", "x", "e.png", "\x89PNG\r\n\x1a\n",
 	}
-	for name, content := range map[string]string{
-		"x.zip": zipped(files...), "unnamed": zipped(files...), "x.tar": tarred(files...), "x.tar.gz": gzipped(tarred(files...)), "x.tgz": gzipped(tarred(files...)), "other": zstded(tarred(files...)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			folder := writeFiles(t, map[string]string{name: content})
-			path := filepath.Join(folder, name)
-			check(t, readFiles(t, Options{}, path), want(func(name string) string { return filepath.ToSlash(path) + "/" + name })...)
-			if strings.Contains(name, "tar") {
-				check(t, readString(t, Options{}, content), want(func(string) string { return "" })...)
-			}
-		})
-	}
-	folder := writeFiles(t, map[string]string{
-		"a.wacz":    zipped("datapackage.json", "{}", "archive/data.warc.gz", gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`),
-		"b.zip":     zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)),
-		"c.zip":     zipped("a.html", page)[:60],
-		"d.tar":     tarred("a.html", page, "b.html", page)[:1540],
-		"e.zip.gz":  gzipped(zipped("a.html", page)),
-		"f.zip":     flipped(zipped("a.html", page), 50),
-		"g.zip":     zipped(),
-		"h.tar":     tarred("a.html", page) + "rubbish",
-		"i.tar.gz":  gzipped(tarred("a.html", page, "b.html", strings.Repeat(page, 1000)))[:150],
-		"j/x.u64le": zipped("12345678", "")[:96],
-		"l.docx":    zipped("[Content_Types].xml", "<Types/>", "word/document.xml", "<w:document><w:t>some words</w:t></w:document>"),
-		"m.odt":     zipped("mimetype", "application/vnd.oasis.opendocument.text", "content.xml", "<office:body>some words</office:body>"),
-		"n.tar":     tarred("a.html", page) + tarred("b.html", page),
-		"o.tar.gz":  flipped(gzipped(tarred("a.html", page)), len(gzipped(tarred("a.html", page)))-6), // the checksum
-		"p.tar.gz":  gzipped(tarred("./a.html", page, "./.b/c.html", page)),
-		"q.zip":     zipped("./a.html", page, "../b.html", page, "c/./.d", page),
-		"r.zip":     zippedAs(fs.ModeSymlink, "a.html", "b.html"),
-		"s.zip":     zippedAs(fs.ModeNamedPipe, "a.html", ""),
-		"k.tar":     "a.html" + tarred("a.html", page)[6:600] + strings.Repeat("x", 3000),
-	})
-	at := func(name string) string { return filepath.ToSlash(filepath.Join(folder, name)) }
-	for name, want := range map[string][]string{
-		"a.wacz":   {at("a.wacz") + "/datapackage.json pass no archive of the WACZ", "r html " + page, at("a.wacz") + "/pages/pages.jsonl pass no archive of the WACZ"},
-		"b.zip":    {at("b.zip") + "/in.zip lost archive within an archive", at("b.zip") + "/in.tar lost archive within an archive"},
-		"c.zip":    {at("c.zip") + " lost bad zip"},
-		"d.tar":    {at("d.tar") + "/a.html html " + page, at("d.tar") + "/b.html lost read error", " lost bad tar"},
-		"e.zip.gz": {at("e.zip.gz") + " lost zip that is not a file"},
-		"f.zip":    {at("f.zip") + "/a.html lost read error"},
-		"l.docx":   {at("l.docx") + " lost not supported: office document"},
-		"h.tar":    {at("h.tar") + "/a.html html " + page, " lost data after the end of a tar"},
-		"n.tar":    {at("n.tar") + "/a.html html " + page, " lost data after the end of a tar"},
-		"o.tar.gz": {at("o.tar.gz") + "/a.html html " + page, " lost bad gzip"},
-		"p.tar.gz": {at("p.tar.gz") + "/a.html html " + page, at("p.tar.gz") + "/.b/c.html pass hidden file"},
-		"q.zip":    {at("q.zip") + "/a.html html " + page, at("q.zip") + "/b.html html " + page, at("q.zip") + "/c/.d pass hidden file"},
-		"r.zip":    {at("r.zip") + "/a.html lost link"},
-		"s.zip":    {at("s.zip") + "/a.html pass not a regular file"},
-		"m.odt":    {at("m.odt") + " lost not supported: office document"},
-	} {
-		check(t, readFiles(t, Options{}, at(name)), want...)
-	}
-	if got := brief(readFiles(t, Options{}, at("g.zip"))); got != "" {
-		t.Errorf("an empty zip: %s", got)
-	}
-	for _, name := range []string{"h.tar", "i.tar.gz", "k.tar", "o.tar.gz"} {
-		r := newReader(t, Options{}, at(name))
-		readAll(t, r)
-		if broken := r.Broken() != nil; broken != (name != "h.tar") {
-			t.Errorf("%s: broken is %v", name, r.Broken())
+	want := func(prefix string) []string {
+		return []string{
+			prefix + "a.html html " + page, "u text x", "r html " + page, "s html " + page,
+			prefix + ".hidden pass hidden file", prefix + "e.png lost not text: image/png",
 		}
 	}
+	folder := writeFiles(t, map[string]string{
+		"x.zip": zipped(files...), "unnamed": zipped(files...), "x.tar": tarred(files...), "x.tgz": gzipped(tarred(files...)), "other": zstded(tarred(files...)),
+	})
+	for _, name := range []string{"x.zip", "unnamed", "x.tar", "x.tgz", "other"} {
+		path := filepath.ToSlash(filepath.Join(folder, name))
+		check(t, readFiles(t, Options{}, path), want(path+"/")...)
+	}
+	got := readString(t, Options{}, tarred(files...))
+	for i := range got {
+		got[i].Key = strings.TrimPrefix(got[i].Key, "/")
+	}
+	check(t, got, " html "+page, "u text x", "r html "+page, "s html "+page, " pass hidden file", " lost not text: image/png")
 	check(t, readString(t, Options{}, zipped("a.html", page)), " lost zip that is not a file")
 }
 
-// TestSlowTar: a tar file is known as one however little of it comes at once.
+// Each case has the records of a file, in which @ stands for the path of the file.
+func TestUnusualContainers(t *testing.T) {
+	a := "@/a.html html " + page
+	for name, c := range map[string]struct {
+		content string
+		want    []string
+		broken  bool
+	}{
+		"a.wacz":   {zipped("datapackage.json", "{}", "archive/data.warc.gz", gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`), []string{"@/datapackage.json pass no archive of the WACZ", "r html " + page, "@/pages/pages.jsonl pass no archive of the WACZ"}, false},
+		"b.zip":    {zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)), []string{"@/in.zip lost archive within an archive", "@/in.tar lost archive within an archive"}, false},
+		"c.zip":    {zipped("a.html", page)[:60], []string{"@ lost bad zip"}, true},
+		"d.tar":    {tarred("a.html", page, "b.html", page)[:1540], []string{a, "@/b.html lost read error", " lost bad tar"}, true},
+		"e.zip.gz": {gzipped(zipped("a.html", page)), []string{"@ lost zip that is not a file"}, false},
+		"f.zip":    {flipped(zipped("a.html", page), 50), []string{"@/a.html lost read error"}, true},
+		"h.tar":    {tarred("a.html", page) + tarred("b.html", page), []string{a, " lost data after the end of a tar"}, false},
+		"l.docx":   {zipped("[Content_Types].xml", "<Types/>", "word/document.xml", "<w:document><w:t>some words</w:t></w:document>"), []string{"@ lost not supported: office document"}, false},
+		"o.tar.gz": {flipped(gzipped(tarred("a.html", page)), len(gzipped(tarred("a.html", page)))-6), []string{a, " lost bad gzip"}, true}, // the checksum
+		"p.tar.gz": {gzipped(tarred("./a.html", page, "./.b/c.html", page)), []string{a, "@/.b/c.html pass hidden file"}, false},
+		"q.zip":    {zipped("./a.html", page, "../b.html", page, "c/./.d", page), []string{a, "@/b.html html " + page, "@/c/.d pass hidden file"}, false},
+		"r.zip":    {zippedLink("a.html", "b.html"), []string{"@/a.html lost link"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(writeFiles(t, map[string]string{name: c.content}), name)
+			want := strings.ReplaceAll(strings.Join(c.want, "\n"), "@", filepath.ToSlash(path))
+			r := newReader(t, Options{}, path)
+			if check(t, readAll(t, r), want); (r.Broken() != nil) != c.broken {
+				t.Errorf("broken: %v", r.Broken())
+			}
+		})
+	}
+}
+
+// A tar file is recognized if its first bytes come in pieces.
 func TestSlowTar(t *testing.T) {
 	for _, format := range []Format{Detect, TextFile} {
 		for _, first := range []int{1, 6, 100, 261} {
@@ -138,7 +125,7 @@ func TestSlowTar(t *testing.T) {
 			in := io.MultiReader(strings.NewReader(content[:first]), strings.NewReader(content[first:]))
 			got := readFiles(t, Options{Stdin: in, Format: format}, "-")
 			if format == TextFile && first < 7 {
-				continue // it may be the text that was asked for
+				continue // it may be a text
 			}
 			if len(got) != 1 || got[0].Source != "-/a.html" || got[0].Key != "" {
 				t.Errorf("%s, %d bytes first: %s", format, first, brief(got))
@@ -147,12 +134,12 @@ func TestSlowTar(t *testing.T) {
 	}
 }
 
-// Entries that overlap are one bomb; holes of a tar file are another.
+// Overlapping entries, large directories, large entries and sparse files take little memory.
 func TestContainerBombs(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "x.zip")
 	overlapping := zipped("a.html", strings.Repeat("x", 1000), "b.html", strings.Repeat("x", 1000))
-	for at := strings.Index(overlapping, "PK\x01\x02"); at >= 0; { // in the directory
+	for at := strings.Index(overlapping, "PK\x01\x02"); at >= 0; { // of the directory
 		overlapping = overlapping[:at+20] + string([]byte{byte(2 * len(overlapping) / 3), 0}) + overlapping[at+22:]
 		next := strings.Index(overlapping[at+1:], "PK\x01\x02")
 		if next < 0 {
@@ -185,7 +172,7 @@ func TestContainerBombs(t *testing.T) {
 	}
 }
 
-// TestZipOfManyEntries: memory is not made for as many entries as a large file says that it has.
+// No memory is allocated for the number of entries that the directory of a large file declares.
 func TestZipOfManyEntries(t *testing.T) {
 	path, size, entries := filepath.Join(t.TempDir(), "x.zip"), int64(8<<30), uint64(256<<20)
 	le := binary.LittleEndian
@@ -199,7 +186,7 @@ func TestZipOfManyEntries(t *testing.T) {
 	must(t, err)
 	defer file.Close()
 	file.WriteString("PK\x03\x04")
-	if _, err := file.WriteAt(end, size); err != nil { // all before it is a hole
+	if _, err := file.WriteAt(end, size); err != nil { // a sparse file
 		t.Skip(err)
 	}
 	var before, after runtime.MemStats

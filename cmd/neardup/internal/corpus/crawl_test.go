@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// crawlFilesOf are the files of a crawl of the pages u and v, below a folder.
+// crawlFilesOf returns names and contents of the files of a crawl with the pages u and v in a folder.
 func crawlFilesOf(folder string) []string {
 	return []string{
 		folder + "archive/rec-1.warc.gz", gzipped(response("u", page)) + gzipped(record("resource", "urn:text:https://u/", "text/plain", "A page.")),
@@ -23,8 +23,8 @@ func crawlFilesOf(folder string) []string {
 	}
 }
 
-// TestCrawlFolders: of what a crawler leaves, only the web archives hold documents, whether it is a folder, one
-// of several, a WACZ file, or a WACZ file that was unpacked and packed again.
+// Only the web archives of a crawl have documents: in a folder, in one of several folders, in a WACZ
+// file, and in a WACZ file that was unpacked and packed again.
 func TestCrawlFolders(t *testing.T) {
 	files := map[string]string{
 		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...), "again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),
@@ -52,11 +52,11 @@ func TestCrawlFolders(t *testing.T) {
 	}
 	other := writeFiles(t, map[string]string{"archive/a.warc": response("u", page), "pages/b.html": page})
 	if records := readFiles(t, Options{}, other); len(records) != 2 || records[1].Skip != nil {
-		t.Errorf("a folder that is no crawl's: %s", brief(records))
+		t.Errorf("another folder: %s", brief(records))
 	}
 }
 
-// TestMirroredFolder: code and data of a site is no document in a mirror of it.
+// Code and data in the mirror of a site are not documents.
 func TestMirroredFolder(t *testing.T) {
 	folder := writeFiles(t, map[string]string{
 		"app.js": "words of code", "app.js.map": `{"version":3,"sources":["a"],"text":"words"}`, "style.css": "words", "style.css?v=3": "words", "style.css@v=4": "words",
@@ -76,7 +76,7 @@ func TestMirroredFolder(t *testing.T) {
 	}
 }
 
-// TestUTF16: an input in UTF-16 is read as the same input in UTF-8.
+// An input in UTF-16 has the records of the same input in UTF-8.
 func TestUTF16(t *testing.T) {
 	lines := strings.Repeat(`{"url":"u","text":"words, слова, 𐍈"}`+"\r\n", 3000)
 	for name, c := range map[string]struct {

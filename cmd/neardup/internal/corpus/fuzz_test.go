@@ -2,10 +2,7 @@ package corpus
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"hash/crc32"
-	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/internal/mediatype"
@@ -147,22 +144,5 @@ func FuzzDetect(f *testing.F) {
 			t.Errorf("format %q and %v", format, problem)
 		}
 		readString(t, Options{MaxDocument: 1000}, input)
-	})
-}
-
-// The checksums of headers are made right, so that what they guard is reached.
-func FuzzXZ(f *testing.F) {
-	for _, seed := range []string{xzed(page, 0), xzed("", 0), xzed(page, 0) + "\x00\x00\x00\x00" + xzed(page, 40), xzed(page, 0)[:60], xzed(strings.Repeat("x", 300), 8)} {
-		f.Add([]byte(seed[len(xzMagic):]))
-	}
-	f.Fuzz(func(t *testing.T, input []byte) {
-		input = append(bytes.Clone(xzMagic), input...)
-		for _, part := range [][2]int{{6, 2}, {12, 8}} { // flags of the stream, header of a block
-			if end := part[0] + part[1]; len(input) >= end+4 {
-				binary.LittleEndian.PutUint32(input[end:], crc32.ChecksumIEEE(input[part[0]:end]))
-			}
-		}
-		fuzzRead(t, HTMLFile, input)
-		fuzzRead(t, JSONL, input)
 	})
 }

@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 )
@@ -226,23 +224,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestBreak(t *testing.T) {
-	folder := writeFiles(t, map[string]string{"a.txt": "a", "b.txt": "b", ".c": "", "d.jsonl": `{"text":"a"}` + "\n" + `{"text":"a"}`})
-	for stop := 1; stop <= 4; stop++ {
-		r := newReader(t, Options{}, folder, folder)
-		n := 0
-		for u := range r.RawRecords(t.Context()) {
-			u.Parse()
-			if n++; n == stop {
-				break
-			}
-		}
-		if totals := totalsOf(r); n != stop || totals.Records != int64(stop) {
-			t.Errorf("stopped after %d: %+v", stop, totals)
-		}
-	}
-}
-
 // failing gives some bytes and then an error.
 func failing(input string, err error) io.Reader {
 	return io.MultiReader(strings.NewReader(input), iotest.ErrReader(err))
@@ -349,47 +330,5 @@ func TestSlowInput(t *testing.T) {
 				t.Errorf("%d records", in.seen)
 			}
 		})
-	}
-}
-
-// TestRawRecordsOnManyGoroutines: what is parsed in any order, on any goroutine, is what
-// Records gives, and is counted the same.
-func TestRawRecordsOnManyGoroutines(t *testing.T) {
-	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	warc, lines := "", ""
-	for i := range 50 {
-		body := strings.Repeat(page, 1+i%7)
-		warc += httpRecord("u", head+"\r\n"+body) + httpRecord("u", head+"Content-Encoding: gzip\r\n\r\n"+gzipped(body)) +
-			httpRecord("u", head+"Content-Encoding: zstd\r\n\r\n"+zstded(body)) + httpRecord("u", head+"Transfer-Encoding: chunked\r\n\r\n"+chunked(body, 7)) +
-			httpRecord("u", head+"Content-Encoding: gzip\r\n\r\n"+gzipped(body)[:20])
-		lines += `{"url":"u","html":"` + strings.Repeat("a", i) + `"}` + "\n" + `{"html":"b"` + "\n" + `{"fingerprint":"1"}` + "\n[]\n"
-	}
-	for name, input := range map[string]string{"warc": warc, "gzip": gzipped(warc), "jsonl": lines} {
-		want := readString(t, Options{}, input)
-		r := newReader(t, Options{Stdin: strings.NewReader(input)}, "-")
-		var all []*RawRecord
-		for u, err := range r.RawRecords(context.Background()) {
-			must(t, err)
-			all = append(all, u)
-		}
-		got := make([]Record, len(all))
-		var wg sync.WaitGroup
-		for g := range 4 {
-			wg.Go(func() {
-				for i := len(all) - 1 - g; i >= 0; i -= 4 {
-					got[i] = all[i].Parse()
-				}
-			})
-		}
-		wg.Wait()
-		if len(got) != len(want) || len(got) < 200 {
-			t.Fatalf("%s: %d records, want %d", name, len(got), len(want))
-		}
-		for i := range got {
-			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Fatalf("%s: record %d is %+v, want %+v", name, i, got[i], want[i])
-			}
-		}
-		checkTotals(t, got, totalsOf(r))
 	}
 }

@@ -3,9 +3,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/mail"
@@ -100,35 +98,6 @@ func TestArchives(t *testing.T) {
 					t.Errorf("document %d is %q of %d bytes, want %q of %d", i, rec.Key, len(rec.Content), keys[i], len(contents[i]))
 				}
 				i++
-			}
-		})
-	}
-}
-
-// What lines have is what encoding/json finds in them, as FuzzJSONLines has it of made ones.
-func TestJSONLinesOfPages(t *testing.T) {
-	for name, kind := range map[string]Kind{"testdata/pages.jsonl.gz": HTML, "testdata/texts.jsonl.gz": Text, "recrawls/docs.jsonl.gz": HTML} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name == "recrawls/docs.jsonl.gz" {
-				t.Skip("testdata has pages, too")
-			}
-			path := inputPath(t, name)
-			f, err := os.Open(path)
-			must(t, err)
-			defer f.Close()
-			z, err := gzip.NewReader(f)
-			must(t, err)
-			want := json.NewDecoder(z)
-			records := readFiles(t, Options{}, path)
-			for _, rec := range records {
-				var doc struct{ ID, HTML, Main string }
-				must(t, want.Decode(&doc))
-				if content := cmp.Or(doc.HTML, doc.Main); rec.Skip != nil || rec.Kind != kind || rec.Key != doc.ID || string(rec.Content) != content {
-					t.Errorf("record %d is %q, of kind %d, %d bytes, %v; want %q, %d bytes", rec.Number, rec.Key, rec.Kind, len(rec.Content), rec.Skip, doc.ID, len(content))
-				}
-			}
-			if want.More() {
-				t.Errorf("more than %d records", len(records))
 			}
 		})
 	}
