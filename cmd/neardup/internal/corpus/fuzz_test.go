@@ -8,9 +8,8 @@ import (
 	"github.com/neardup/neardup/internal/mediatype"
 )
 
-// fuzzRead reads an input and checks what holds for all: totals that add up,
-// offsets that do not go back, documents within the limit, and the same
-// records of an archive again when it is compressed.
+// fuzzRead reads an input. It checks the totals, the sizes of documents, and that a compressed archive
+// has the same records.
 func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 	const limit = 1000
 	opts := Options{Format: format, MaxDocument: limit}
@@ -54,7 +53,7 @@ func FuzzWARC(f *testing.F) {
 		if len(records) == 0 && len(bytes.Trim(input, "\x00")) > 0 {
 			t.Error("no record, no skip")
 		}
-		if recordStart(input) { // what comes before is read as if nothing followed
+		if recordStart(input) { // a record before it is not affected
 			check(t, readString(t, Options{Format: WARC, MaxDocument: 1000}, a+string(input))[:1], "a html "+page)
 		}
 	})
@@ -78,7 +77,7 @@ func FuzzHTTP(f *testing.F) {
 		u := a.interpret(h, h.length)
 		u.record.Number = 1
 		u.reader = newReader(t, Options{}, "-")
-		clear(message) // the block is read over before the record is parsed
+		clear(message) // the next block overwrites the block before the record is parsed
 		rec := u.Parse()
 		copy(message, before)
 		checkTotals(t, []Record{rec}, totalsOf(u.reader))
@@ -89,7 +88,7 @@ func FuzzHTTP(f *testing.F) {
 		direct := a.interpret(h, h.length)
 		direct.reader = u.reader
 		if again := direct.Parse(); !bytes.Equal(rec.Content, again.Content) || (rec.Skip == nil) != (again.Skip == nil) {
-			t.Errorf("parsed late: %+v; at once: %+v", rec, again)
+			t.Errorf("parsed later: %+v; at once: %+v", rec, again)
 		}
 	})
 }
@@ -113,13 +112,13 @@ func FuzzJSONLines(f *testing.F) {
 				compareFields(t, line)
 			}
 		}
-		if len(records) != max(1, n) { // a file without lines is one skip
+		if len(records) != max(1, n) { // a file without lines has one skip
 			t.Errorf("%d records of %d lines", len(records), n)
 		}
 	})
 }
 
-// Objects are cut as encoding/json cuts them.
+// An array has as many records as objects for encoding/json.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`[{"url":"u","text":"t"},{"text":"]"}]`, "{\n\"text\":\"\\\"}\"}{}", "[1,[2,{}],]", `["a""b"]`, "[[[", "]}", "\xef\xbb\xbf[]"} {
 		f.Add([]byte(seed))

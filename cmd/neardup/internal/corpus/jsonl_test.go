@@ -20,16 +20,16 @@ func TestJSONLines(t *testing.T) {
 		{"main", `{"key":"u","main":"<html>x"}`, []string{"u text <html>x"}},
 		{"content that is HTML", `{"key":"u","content":"<!DOCTYPE html>x"}`, []string{"u html <!DOCTYPE html>x"}},
 		{"content that is text", `{"key":"u","content":"x < y"}`, []string{"u text x < y"}},
-		{"the first names are the best", `{"key":"k","id":"i","url":"u","text":"t","html":"h","main":"m"}`, []string{"u html h"}},
+		{"the first name counts", `{"key":"k","id":"i","url":"u","text":"t","html":"h","main":"m"}`, []string{"u html h"}},
 		{"in any order", `{"html":"h","text":"t","url":"u","id":"i"}`, []string{"u html h"}},
-		{"of two, the last", `{"url":"a","url":"u","html":"a","html":"h"}`, []string{"u html h"}},
-		{"null is none", `{"url":null,"id":"u","html":null,"text":"t"}`, []string{"u text t"}},
+		{"duplicate names: the last counts", `{"url":"a","url":"u","html":"a","html":"h"}`, []string{"u html h"}},
+		{"null", `{"url":null,"id":"u","html":null,"text":"t"}`, []string{"u text t"}},
 		{"a number as key", `{"id":-12.5e3,"text":"t"}`, []string{"-12.5e3 text t"}},
 		{"no key", `{"text":"t"}`, []string{" text t"}},
 		{"no content", `{"url":"u","title":"t"}`, []string{"u lost no content"}},
 		{"a number as content", `{"url":"u","text":12}`, []string{"u lost no content"}},
 		{"empty content", `{"url":"u","text":""}`, []string{"u lost empty"}},
-		{"nested fields do not count", `{"url":"u","x":{"text":"a","y":["}",{"text":"b"}]},"text":"t"}`, []string{"u text t"}},
+		{"nested fields are ignored", `{"url":"u","x":{"text":"a","y":["}",{"text":"b"}]},"text":"t"}`, []string{"u text t"}},
 		{"escapes", `{"\u0075rl":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00","text":"t"}`, []string{"\"\\/\b\f\n\r\té😀 text t"}},
 		{"lone surrogates", `{"url":"\ud83d\u0041\ude00","text":"t"}`, []string{"\uFFFDA\uFFFD text t"}},
 		{"not UTF-8", "{\"url\":\"a\xffb\",\"text\":\"t\"}", []string{"a\uFFFDb text t"}},
@@ -39,20 +39,20 @@ func TestJSONLines(t *testing.T) {
 		{"a bad fingerprint", `{"key":"u","fingerprint":"0x"}`, []string{"u lost bad fingerprint"}},
 		{"nested", `{"request":{"method":"GET","endpoint":"u"},"response":{"headers":{"Content-Type":"text/html"},"body":"x"}}`, []string{"u html x"}},
 		{"nested, not text", `{"request":{"endpoint":"u"},"response":{"headers":{"content_type":"image/png"},"body":"x"}}`, []string{"u lost not text: image/png"}},
-		{"an object where there may be a string", `{"url":"u","markdown":{"raw_markdown":"m","fit_markdown":"f"},"cleaned_html":"c"}`, []string{"u text m"}},
-		{"an object that is no way to a field", `{"url":"u","request":["x"],"response":{"body":{"x":"y"}},"text":"t"}`, []string{"u text t"}},
+		{"an object instead of a string", `{"url":"u","markdown":{"raw_markdown":"m","fit_markdown":"f"},"cleaned_html":"c"}`, []string{"u text m"}},
+		{"an object without wanted fields", `{"url":"u","request":["x"],"response":{"body":{"x":"y"}},"text":"t"}`, []string{"u text t"}},
 		{"a dot in the name", `{"request.endpoint":"u","response.body":"<html>x"}`, []string{"u html <html>x"}},
-		{"another one's simhash", `{"url":"u","hash":{"body_simhash":"1"}}`, []string{"u lost no content"}},
+		{"simhash of httpx", `{"url":"u","hash":{"body_simhash":"1"}}`, []string{"u lost no content"}},
 		{"content before a fingerprint", `{"key":"u","fingerprint":"0123456789abcdef","text":"t"}`, []string{"u text t"}},
 		{"cut", `{"url":"u","text":"t`, []string{" lost bad json"}},
 		{"no object", `["text"]`, []string{" lost bad json"}},
 		{"no JSON", `text`, []string{" lost bad json"}},
 		{"empty html and text", `{"url":"u","html":"","rawHtml":" \n","text":"t"}`, []string{"u text t"}},
 		{"text before empty html", `{"url":"u","text":"t","html":""}`, []string{"u text t"}},
-		{"nothing but blanks", `{"url":"u","html":"","text":""}`, []string{"u lost empty"}},
+		{"only blank contents", `{"url":"u","html":"","text":""}`, []string{"u lost empty"}},
 		{"NaN", `{"url":"u","score":NaN,"x":[Infinity,{"y":-Infinity}],"text":"NaN \"Infinity\" -1"}`, []string{`u text NaN "Infinity" -1`}},
 		{"NaN as content", `{"url":"u","text":NaN}`, []string{"u lost no content"}},
-		{"NaN and no JSON", `{"url":NaN,"text"}`, []string{" lost bad json"}},
+		{"NaN and not JSON", `{"url":NaN,"text"}`, []string{" lost bad json"}},
 		{"a word like NaN", `{"url":NaNs}`, []string{" lost bad json"}},
 		{"a status", `{"url":"u","text":"t","status_code":404}`, []string{"u pass status 404"}},
 		{"a status in a response", `{"request":{"endpoint":"u"},"response":{"status_code":503,"body":"t"}}`, []string{"u pass status 503"}},
@@ -60,7 +60,7 @@ func TestJSONLines(t *testing.T) {
 		{"a status with a decimal point", `{"url":"u","text":"t","statusCode":410.0}`, []string{"u pass status 410"}},
 		{"a status that is text", `{"url":"u","text":"t","status":"404"}`, []string{"u pass status 404"}},
 		{"the status after a redirect", `{"url":"u","html":"t","status_code":301,"redirected_status_code":200}`, []string{"u html t"}},
-		{"no status of HTTP", `{"url":"u","text":"t","status":1}`, []string{"u text t"}},
+		{"not an HTTP status", `{"url":"u","text":"t","status":1}`, []string{"u text t"}},
 		{"another status", `{"url":"u","text":"t","status":"completed"}`, []string{"u text t"}},
 		{"status 200", `{"url":"u","text":"t","status_code":200,"status":404}`, []string{"u text t"}},
 		{"a verdict", `{"key":"u","fingerprint":"0123456789abcdef","verdict":"new"}`, []string{"u pass output of neardup"}},
@@ -96,7 +96,7 @@ func TestJSONFields(t *testing.T) {
 	check(t, readString(t, Options{Fields: Fields{Content: "none"}}, `{"url":"u","html":"h"}`), "u lost no content")
 }
 
-// A JSON array is read object by object, and so are objects over several lines.
+// An array and a sequence of objects over several lines are read object by object.
 func TestJSONValues(t *testing.T) {
 	const a, b = `{"url":"a","text":"\"]}, x"}`, `{"url":"b",` + "\n" + `"x":[{"y":[]}],"text":"t"}`
 	const readA, readB = `a text "]}, x`, "b text t"
@@ -107,11 +107,11 @@ func TestJSONValues(t *testing.T) {
 	}{
 		{"an array", "[" + a + ",\n" + b + "]\n", []string{readA, readB}},
 		{"a mark", byteOrderMark + " [" + a + "]", []string{readA}},
-		{"none", " [ ] ", []string{" pass no records"}},
+		{"an empty array", " [ ] ", []string{" pass no records"}},
 		{"arrays", "[" + a + "][" + b + "]", []string{readA, readB}},
 		{"objects", a + b + "\n" + a, []string{readA, readB, readA}},
-		{"what is no object", `[1,` + a + `,"x",null,[[]],` + b + `,{"url":1]`, []string{bad, readA, bad, bad, bad, readB, bad, cut}},
-		{"brackets too many", "]" + a + "}" + b, []string{bad, readA, bad, readB}},
+		{"other values", `[1,` + a + `,"x",null,[[]],` + b + `,{"url":1]`, []string{bad, readA, bad, bad, bad, readB, bad, cut}},
+		{"too many brackets", "]" + a + "}" + b, []string{bad, readA, bad, readB}},
 		{"no end", "[" + a + ",", []string{readA, cut}},
 		{"cut off", "[" + a + "," + b[:20], []string{readA, bad, cut}},
 		{"in gzip, cut off", gzipped("[" + a + "," + b + "]")[:40], []string{readA, " lost truncated gzip"}},
@@ -121,7 +121,7 @@ func TestJSONValues(t *testing.T) {
 			if len(records) > 0 || len(test.want) > 0 {
 				check(t, records, test.want...)
 			}
-			for size := 1; size < 4 && !strings.HasPrefix(test.input, string(gzipMagic)); size++ { // wherever it is cut into reads
+			for size := 1; size < 4 && !strings.HasPrefix(test.input, string(gzipMagic)); size++ { // in pieces of any size
 				r := newReader(t, Options{Format: JSON, Stdin: pieces{strings.NewReader(test.input), size}}, "-")
 				if got, want := brief(readAll(t, r)), brief(records); got != want {
 					t.Errorf("%d bytes at once: got\n%swant\n%s", size, got, want)
@@ -152,7 +152,7 @@ func TestDamagedLines(t *testing.T) {
 	check(t, readString(t, Options{Format: JSONL}, gzipped(file[:30])+whole[:5]), "u text t", " lost truncated gzip")
 }
 
-// What is found in a line is what encoding/json finds.
+// The fields of a line are those that encoding/json finds.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SampledFrom([]string{"url", "id", "key", "html", "main", "text", "content", "scope", "fingerprint", "request", "response", "endpoint", "body", "markdown", "raw_markdown", "x", "\u00fcrl", "a\"\\"})
@@ -171,7 +171,7 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// compareFields checks findFields against encoding/json.
+// compareFields compares the fields of a line with those that encoding/json finds.
 func compareFields(t rapid.TB, line []byte) {
 	var object map[string]json.RawMessage
 	line = withoutNaN(line)
@@ -181,7 +181,7 @@ func compareFields(t rapid.TB, line []byte) {
 	if valid := err == nil && object != nil; valid != (failed == nil) {
 		t.Fatalf("%s: %v; encoding/json: %v", line, failed, err)
 	}
-	if failed != nil || !jsontext.Value(line).IsValid() { // a name comes twice, or it is not UTF-8: encoding/json has other rules for these
+	if failed != nil || !jsontext.Value(line).IsValid() { // encoding/json has other rules for duplicate names and for invalid UTF-8
 		return
 	}
 	for field, c := range v {
@@ -215,7 +215,7 @@ func compareFields(t rapid.TB, line []byte) {
 	}
 }
 
-// valueAt is the value of a name, or the one that its dots lead to.
+// valueAt returns the value of a field with a name, or of a nested field with a dot in its name.
 func valueAt(object map[string]json.RawMessage, name string) json.RawMessage {
 	if value, ok := object[name]; ok {
 		return value

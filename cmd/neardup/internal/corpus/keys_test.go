@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// FuzzQuoteKey: a key comes back as it was, from one line that no terminal acts on.
+// UnquoteKey undoes QuoteKey, which returns one line without control characters.
 func FuzzQuoteKey(f *testing.F) {
 	for _, key := range []string{"http://a.example/", "", "a\nffffffffffffffff\tevil", "\x1b[31m\x00", `"quoted"`, `"`, `c:\new`, "\xff\xfe", "a\r", "\u009b2J", "\u202e", "é 漢 😀"} {
 		f.Add(key, "")

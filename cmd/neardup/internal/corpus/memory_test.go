@@ -12,10 +12,10 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// generator gives head, then fill over and over up to size bytes, then tail.
+// generator is a reader of head, then of fill repeated up to size bytes, then of tail.
 type generator struct {
 	head, fill, tail string
-	size             int64 // rounded down to whole fills; 0 for head and tail only
+	size             int64 // of the repeated fill, rounded down
 	n                int64
 	begun            bool
 	at               func(n int64) // called every MiB
@@ -54,7 +54,7 @@ func (g *generator) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// compressed gives what write makes of a generator, without holding it.
+// compressed returns a reader of the compressed bytes of g.
 func compressed(g io.Reader, writer func(io.Writer) io.WriteCloser) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -78,8 +78,8 @@ func zstdWriter(w io.Writer) io.WriteCloser {
 	return z
 }
 
-// TestMemory reads inputs that are made to take much memory, of 32 MiB or, as docs/limits.md
-// has them, of 2 GB, with documents of at most 1 MiB: what is held stays far below.
+// TestMemory reads hostile inputs of 32 MiB, or of 2 GB as in docs/limits.md, with documents of at most
+// 1 MiB.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
@@ -89,8 +89,8 @@ func TestMemory(t *testing.T) {
 		size, records = 2<<30, 5_000_000
 	}
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	const line = "\n" + `{"url":"u","text":"behind"}`
-	const tooLarge, behind = " lost too large\n", "u text behind\n"
+	const line = "\n" + `{"url":"u","text":"last"}`
+	const tooLarge, last = " lost too large\n", "u text last\n"
 	after, lost := response("after", page), "a lost too large\n"
 	read := "after html " + page + "\n"
 	endless := func(head, fill, tail string) io.Reader {
@@ -110,30 +110,30 @@ func TestMemory(t *testing.T) {
 		name   string
 		format Format
 		input  io.Reader
-		want   string // the records, those of the same kind once, and the beginning of each
+		want   string // the beginning of each record, without repetitions
 	}{
 		{"tiny records", WARC, tiny(), "u html x\n" + read},
 		{"tiny records in one gzip member", WARC, compressed(tiny(), gzipWriter), "u html x\n" + read},
 		{"tiny records in one zstd frame", WARC, compressed(tiny(), zstdWriter), "u html x\n" + read},
 
-		{"a JSON line of one string", JSONL, endless(`{"text":"`, "x", `"}`+line), tooLarge + behind},
-		{"a JSON line in gzip", JSONL, compressed(endless(`{"text":"`, "x", `"}`+line), gzipWriter), tooLarge + behind},
-		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line), tooLarge + behind},
-		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line), tooLarge + behind},
-		{"a JSON line of brackets", JSONL, endless(`{"a":`, "[", line), tooLarge + behind},
-		{"a JSON line of braces", JSONL, endless(`{"a":`, `{"a":`, line), tooLarge + behind},
-		{"a JSON line of members", JSONL, endless("{", `"k":1,`, `"k":1}`+line), tooLarge + behind},
-		{"a JSON line of a number", JSONL, endless(`{"a":`, "1", "}"+line), tooLarge + behind},
-		{"a JSON line of a key", JSONL, endless(`{"`, "k", `":1}`+line), tooLarge + behind},
-		{"a JSON line of text", JSONL, endless("", "x", line), tooLarge + behind},
-		{"blank lines", JSONL, endless("", strings.Repeat(" ", 200)+"\n", line), behind},
+		{"a JSON line of one string", JSONL, endless(`{"text":"`, "x", `"}`+line), tooLarge + last},
+		{"a JSON line in gzip", JSONL, compressed(endless(`{"text":"`, "x", `"}`+line), gzipWriter), tooLarge + last},
+		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line), tooLarge + last},
+		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line), tooLarge + last},
+		{"a JSON line of brackets", JSONL, endless(`{"a":`, "[", line), tooLarge + last},
+		{"a JSON line of braces", JSONL, endless(`{"a":`, `{"a":`, line), tooLarge + last},
+		{"a JSON line of members", JSONL, endless("{", `"k":1,`, `"k":1}`+line), tooLarge + last},
+		{"a JSON line of a number", JSONL, endless(`{"a":`, "1", "}"+line), tooLarge + last},
+		{"a JSON line of a key", JSONL, endless(`{"`, "k", `":1}`+line), tooLarge + last},
+		{"a JSON line of text", JSONL, endless("", "x", line), tooLarge + last},
+		{"blank lines", JSONL, endless("", strings.Repeat(" ", 200)+"\n", line), last},
 		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"), tooLarge + " 0000000000000002\n"},
 
-		{"an array of one string", JSON, endless(`[{"text":"`, "x", `"},{"url":"u","text":"behind"}]`), tooLarge + behind},
+		{"an array of one string", JSON, endless(`[{"text":"`, "x", `"},{"url":"u","text":"last"}]`), tooLarge + last},
 		{"an array of brackets", JSON, endless("[", "[", ""), tooLarge + " lost truncated json\n"},
 		{"an array of braces", JSON, endless("[", `{"a":`, ""), tooLarge + " lost truncated json\n"},
 		{"an array of numbers", JSON, many(1<<18, "[", "1,"), " lost bad json\n lost truncated json\n"},
-		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"behind"}]`), behind},
+		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"last"}]`), last},
 
 		{"a page", HTMLFile, endless("<html>", "x", ""), " lost too large\n"},
 		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), " lost too large\n"},
@@ -148,7 +148,7 @@ func TestMemory(t *testing.T) {
 		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
 		{"a header of encodings", WARC, inBody("Content-Encoding: "+strings.Repeat("a,", 1_000_000), page), "a lost too many content encodings\n" + read},
 		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked", chunked(strings.Repeat("x", 1<<16), 1)), "a html " + strings.Repeat("x", 53) + "\n" + read},
-		{"a chunk that claims all there is", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"), "a html 7fffffffffffffff x\n" + read},
+		{"a chunk of a huge size", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"), "a html 7fffffffffffffff x\n" + read},
 
 		{"a record", WARC, endless(strings.TrimSuffix(withLength(response("a", ""), fmt.Sprint("Content-Length: ", int64(len(html)+2)+size)), "\r\n\r\n"), "x", "\r\n\r\n"+after), lost + read},
 		{"a record whose length lies", WARC, endless(withLength(response("a", ""), "Content-Length: 5"), "x", "\r\n\r\n"+after), lost + read},
@@ -169,8 +169,8 @@ func TestMemory(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)
 			}
-			// At most some ten documents of 1 MiB, or the skips of one chunk of a list, are held; the garbage of the
-			// readers and of the test itself comes on top, more of it on a busy machine. The inputs have 32 MiB or 2 GB.
+			// About ten documents of 1 MiB, or the skips of a chunk of a list, are in memory. On a busy machine,
+			// garbage takes up to as much again.
 			limit := uint64(30 << 20)
 			if strings.HasPrefix(test.name, "tiny") {
 				limit = 20 << 20
@@ -189,8 +189,8 @@ func layers(s string, n int) string {
 	return s
 }
 
-// readMeasured reads an input, and gives the beginnings of its records, those of the same
-// kind once, and the memory that it took at most.
+// readMeasured reads an input. It returns the beginning of each record, without repetitions, and the
+// peak of the heap.
 func readMeasured(t *testing.T, format Format, input io.Reader) (records string, peak uint64) {
 	r := newReader(t, Options{Format: format, MaxDocument: 1 << 20, Stdin: input}, "-")
 	last := ""
@@ -207,7 +207,7 @@ func readMeasured(t *testing.T, format Format, input io.Reader) (records string,
 	return records, peak
 }
 
-// A frame may ask for a window of 128 MiB, which is then taken, and no more.
+// A frame takes a window of up to 128 MiB. A larger window is refused.
 func TestZstdWindows(t *testing.T) {
 	frame := func(windowLog int, content string) string {
 		block := uint32(len(content))<<3 | 1 // the last one, stored
@@ -218,7 +218,7 @@ func TestZstdWindows(t *testing.T) {
 	}
 }
 
-// checkWindow reads a page whose decoder takes 2^log bytes, 128 MiB at most.
+// checkWindow reads a page whose decoder takes 2^log bytes, at most 128 MiB.
 func checkWindow(t *testing.T, format, input string, log int, readable bool) {
 	t.Helper()
 	got, peak := readMeasured(t, Detect, strings.NewReader(input))
@@ -231,7 +231,7 @@ func checkWindow(t *testing.T, format, input string, log int, readable bool) {
 	}
 }
 
-// A stream of xz may ask for a dictionary of 128 MiB, which is then taken, and no more.
+// A stream of xz takes a dictionary of up to 128 MiB. A larger dictionary is refused.
 func TestXZDictionaries(t *testing.T) {
 	for size, readable := range map[byte]bool{0: true, 28: true, 30: true, 31: false, 40: false, 41: false} {
 		checkWindow(t, "xz", xzed(page, size), int(size)/2+12, readable)
