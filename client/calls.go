@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -55,8 +54,10 @@ func mayPass(err error) bool {
 			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
 	}
 	var network *net.OpError
+	var slow net.Error
 	return errors.As(err, &network) && !strings.HasSuffix(network.Op, "error") || // which is an alert of TLS
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+		errors.As(err, &slow) && slow.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		strings.Contains(err.Error(), "server closed idle connection") // an error of net/http without a type
 }
 
 // retry makes a call until it succeeds, fails for good, or RetryFor is over.
@@ -255,9 +256,6 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 // Query returns the stored documents that match q, by (Distance, ID). Without a Limit, more than 10,000
 // of them are ErrTooLarge. It also returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
-	if q.Limit < 0 {
-		return nil, fmt.Errorf("query limit %d is negative", q.Limit)
-	}
 	var answer api.Found
 	if err := c.object(ctx, http.MethodPost, "/v1/query", nil, wire.OfQuery(&q), &answer); err != nil {
 		return nil, err
@@ -303,28 +301,6 @@ func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err e
 		deleted += answer.Deleted
 	}
 	return deleted, nil
-}
-
-// Documents yields every document that has a record, by ID. It reads them in parts, so documents that are
-// stored or deleted meanwhile may be missing or included. It stops at the first error, which it yields.
-func (c *Client) Documents(ctx context.Context) iter.Seq2[Document, error] {
-	return func(yield func(Document, error) bool) {
-		parameters := make(url.Values)
-		for next := "0"; next != ""; {
-			parameters.Set("after", next)
-			var part api.List
-			if err := c.object(ctx, http.MethodGet, "/v1/documents", parameters, nil, &part); err != nil {
-				yield(Document{}, err)
-				return
-			}
-			for i := range part.Documents {
-				if !yield(wire.Match(&part.Documents[i]).Document, nil) {
-					return
-				}
-			}
-			next = part.Next
-		}
-	}
 }
 
 // Stats returns the statistics of the index, as index.Index.Stats does.

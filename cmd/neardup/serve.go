@@ -20,7 +20,9 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	osprocess "github.com/neardup/neardup/internal/process"
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 )
 
 func serveCommand(a *app) *cobra.Command {
@@ -41,7 +43,7 @@ stored.`,
 	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")
 	c.flags.StringVar(&s.key, "tls-key", "", "`file` with the key of --tls-cert")
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
-	c.flags.BoolVar(&s.accessLog, "access-log", false, "log each request as a line of JSON on standard error")
+	c.flags.BoolVar(&s.opts.AccessLog, "access-log", false, "log each request as a line of JSON on standard error")
 	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
 	c.flags.StringArrayVar(&s.archives, "archive", nil, "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
 	c.check(s.check)
@@ -56,7 +58,6 @@ type serving struct {
 	opts    server.Options
 
 	listen, tokenFile, cert, key string
-	accessLog                    bool
 	archives                     []string
 }
 
@@ -108,10 +109,9 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if s.opts.TLS, err = s.tls(); err != nil {
 		return err
 	}
-	s.opts.Connections = maxConnections
-	if most := server.MostConnections(); most < maxConnections {
-		s.call.logf("at most %d connections are open at a time, because this process may open few files; raise the limit (ulimit -n) for up to %d", most, maxConnections)
-		s.opts.Connections = most
+	connections := min(maxConnections, osprocess.HostFiles(osprocess.OpenFilesLimit()))
+	if connections < maxConnections {
+		s.call.logf("at most %d connections are open at a time, because this process may open few files; raise the limit (ulimit -n) for up to %d", connections, maxConnections)
 	}
 	o := s.indexes.options("", false)
 	s.match.set(&o.Index)
@@ -146,9 +146,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		log.Info("created index", "index", s.indexes.dir)
 	}
 	s.opts.Rule = func() match.Rule { return s.match.rule(x.Plan().MaxDistance) } // it may change
-	if s.accessLog {
-		s.opts.AccessLog = log
-	}
+	s.opts.Log = log
 	s.opts.Failed = func(err error) {
 		log.Error("a write to the index failed: the server ends, since only reopening the index repairs it", "error", err.Error())
 		end(err)
@@ -161,7 +159,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	defer archives.Close()
 	s.opts.Page = pages
 	serve = server.New(x, s.opts)
-	go func() { end(serve.Serve(listener)) }()
+	go func() { end(serve.Serve(netutil.LimitListener(listener, int(connections)))) }()
 	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
 	select {
 	case <-ctx.Done():

@@ -155,13 +155,13 @@ func (s *Server) counted(c *call) http.Handler {
 		}
 		latency.Observe(time.Since(begun).Seconds())
 		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(a.status)).Inc()
-		if log := s.opts.AccessLog; log != nil {
+		if s.opts.AccessLog {
 			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", a.status), slog.String("from", r.RemoteAddr),
 				slog.Int("documents", a.documents), slog.Duration("took", time.Since(begun))}
 			if err != nil {
 				attrs = append(attrs, slog.String("error", err.Error()))
 			}
-			log.LogAttrs(r.Context(), slog.LevelInfo, "call", attrs...)
+			s.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "call", attrs...)
 		}
 	})
 }

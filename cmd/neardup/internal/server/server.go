@@ -2,18 +2,15 @@
 // (docs/reference/http.md).
 //
 // A request is read completely, then its documents are answered in order, each once its verdict is
-// durable. Connections, requests, and the memory of all requests together are bounded.
+// durable. The memory of all requests together is bounded.
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"log"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -24,8 +21,6 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/process"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -46,11 +41,14 @@ type Options struct {
 	// Rule returns the rule of comparisons. nil: the default rule for the k of the index.
 	Rule func() match.Rule
 
-	// Page serves the pages for people, at view.Patterns. nil: there are none.
+	// Page serves the web pages, at view.Patterns. nil: there are none.
 	Page http.Handler
 
-	// AccessLog receives a record for each call. nil: none.
-	AccessLog *slog.Logger
+	// Log receives the errors of connections. nil: none.
+	Log *slog.Logger
+
+	// AccessLog is set if Log receives a record for each call too.
+	AccessLog bool
 
 	// Failed is called once, with the first error of a write after which the index takes no more.
 	Failed func(error)
@@ -58,7 +56,6 @@ type Options struct {
 
 // Limits bounds what clients take. A limit of 0 is its default.
 type Limits struct {
-	Connections  int   // open connections, more wait to be accepted; default 4096
 	RequestBytes int64 // body of a request, inflated; default 32 MiB, at least one document of PageBytes
 	MemoryBytes  int64 // bodies and long answers of all requests; default 256 MiB, at least twice RequestBytes
 	PageBytes    int   // page, larger ones are skipped; default neardup.DefaultMaxBody
@@ -68,7 +65,6 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	l.Connections = cmp.Or(l.Connections, 4096)
 	l.PageBytes = cmp.Or(l.PageBytes, neardup.DefaultMaxBody)
 	line := int64(l.PageBytes)/3*4 + 4*(match.MaxKeyBytes+match.MaxScopeBytes) // a page in base64
 	l.RequestBytes = max(cmp.Or(l.RequestBytes, 32<<20), line)
@@ -78,26 +74,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// MostConnections returns how many connections leave the index the files that it may have open
-// (docs/limits.md). If a log or a table cannot be created, the index takes no more writes.
-func MostConnections() int { return mostConnections(process.OpenFilesLimit()) }
-
-func mostConnections(openFiles uint64) int {
-	return int(min(process.HostFiles(openFiles), math.MaxInt32))
-}
-
 // headerBytes is the largest header of a request: a URL holds a key of 64 KiB, percent-encoded.
 const headerBytes = 256 << 10
-
-// errorLog is the log of net/http. It keeps the traces of panics only: errors of clients are counted.
-type errorLog struct{}
-
-func (errorLog) Write(text []byte) (int, error) {
-	if bytes.Contains(text, []byte("panic serving")) {
-		log.Print(string(text))
-	}
-	return len(text), nil
-}
 
 // Server serves one index.
 type Server struct {
@@ -128,6 +106,9 @@ type Server struct {
 // New returns a Server of an index, which must stay open until Close has returned.
 func New(x *neardup.Index, o Options) *Server {
 	l := o.Limits.withDefaults()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	if o.Rule == nil {
 		o.Rule = func() match.Rule { return match.Default(x.Plan().MaxDistance) }
 	}
@@ -147,7 +128,7 @@ func New(x *neardup.Index, o Options) *Server {
 		WriteTimeout:   l.WriteTimeout,
 		IdleTimeout:    l.WriteTimeout,
 		MaxHeaderBytes: headerBytes,
-		ErrorLog:       log.New(errorLog{}, "", 0),
+		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	return s
 }
@@ -162,7 +143,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.http.TLSConfig = s.opts.TLS.Clone()
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
-	err := serve(netutil.LimitListener(l, s.limits.Connections))
+	err := serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
