@@ -300,32 +300,6 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 }
 
-func TestServeUsage(t *testing.T) {
-	short := writeFile(t, "token", "short\n")
-	for _, c := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{[]string{"serve"}, exitUsage, "required flag(s) \"index\" not set"},
-		{[]string{"serve", "--index", "IX", "--listen", "0.0.0.0:7490"}, exitUsage, "set --token-file"},
-		{[]string{"serve", "--index", "IX", "--listen", ":7490"}, exitUsage, "set --token-file"},
-		{[]string{"serve", "--index", "IX", "--listen", "example.com:1"}, exitUsage, "set --token-file"},
-		{[]string{"serve", "--index", "IX", "--tls-cert", "c"}, exitUsage, "[tls-cert tls-key]"},
-		{[]string{"serve", "--index", "IX", "--token-file", short}, exitFailed, "want 16 or more"},
-		{[]string{"serve", "--index", "IX", "--listen", "127.0.0.1:0", "--tls-cert", short, "--tls-key", short}, exitFailed, "--tls-cert"},
-	} {
-		dir := filepath.Join(t.TempDir(), "ix")
-		for i := range c.args {
-			c.args[i] = strings.Replace(c.args[i], "IX", dir, 1)
-		}
-		code, _, said := runHere("", c.args...)
-		if _, err := os.Stat(dir); code != c.code || !strings.Contains(said, c.says) || err == nil {
-			t.Errorf("%q: exit code %d, %s", c.args, code, said)
-		}
-	}
-}
-
 // The access log has one line per call.
 func TestServeLog(t *testing.T) {
 	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--access-log")
@@ -398,60 +372,12 @@ func TestServeAsDeployed(t *testing.T) {
 	}
 }
 
-// scrapyStandIn is as much of Scrapy and Twisted as a pipeline meets, by name of the file.
-var scrapyStandIn = map[string]string{
-	"scrapy/__init__.py":           "",
-	"scrapy/exceptions.py":         "class DropItem(Exception): pass\n",
-	"twisted/__init__.py":          "",
-	"twisted/internet/__init__.py": "reactor = object()\n",
-	"twisted/internet/threads.py": `
-class Deferred:
-    def __init__(self, result):
-        self.result = result
-    def addCallback(self, f):
-        return Deferred(f(self.result))
-def deferToThreadPool(reactor, pool, f, *args):
-    return Deferred(pool.executor.submit(f, *args).result())
-`,
-	"twisted/python/__init__.py": "",
-	"twisted/python/threadpool.py": `
-from concurrent.futures import ThreadPoolExecutor
-class ThreadPool:
-    def __init__(self, least, most):
-        self.most = most
-    def start(self):
-        self.executor = ThreadPoolExecutor(self.most)
-    def stop(self):
-        self.executor.shutdown()
-`,
-	"crawl.py": `
-import sys, types
-from scrapy.exceptions import DropItem
-from scrapy_pipeline import NeardupPipeline
-p = NeardupPipeline.from_crawler(types.SimpleNamespace(settings={"NEARDUP_URL": sys.argv[1], "NEARDUP_TOKEN": sys.argv[2]}))
-p.open_spider(None)
-text = "<p>the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one"
-for url, html in [("a", text), ("b", text + "<br>"), ("a", text), ("a", "<p>closed for the winter"), ("c", "<br>")]:
-    item = {"url": url, "html": html}
-    try:
-        assert p.process_item(item, None).result is item
-        print("kept", url)
-    except DropItem as dropped:
-        print("dropped", dropped)
-p.close_spider(None)
-`,
-}
-
 // The pipeline for Scrapy drops duplicates, and no page that is unchanged, changed or skipped, with a real server and a stand-in for Scrapy.
 func TestServeScrapy(t *testing.T) {
 	python := testenv.Program(t, "python3")
-	dir, token := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n")
-	for name, text := range scrapyStandIn {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
-		writeFile(t, filepath.Join(dir, name), text)
-	}
+	token := writeFile(t, "token", "0123456789abcdef\n")
 	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--token-file", token)
-	crawl := exec.Command(python, filepath.Join(dir, "crawl.py"), server.address, "0123456789abcdef")
+	crawl := exec.Command(python, "testdata/scrapy/crawl.py", server.address, "0123456789abcdef")
 	crawl.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
 	out, err := crawl.CombinedOutput()
 	if want := "kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"; err != nil || string(out) != want {
@@ -484,23 +410,10 @@ func TestServePython(t *testing.T) {
 	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file).CombinedOutput(); err == nil {
 		t.Errorf("without the token: %s", out)
 	}
-	large := exec.Command(python, "-c", largePages, "http://"+listen, "0123456789abcdef")
+	large := exec.Command(python, "testdata/scrapy/large.py", "http://"+listen, "0123456789abcdef")
 	large.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
 	want = "skipped too large: 18500000 bytes, limit 1048576\nskipped too large: 18500000 bytes, limit 16777216\nnew\n"
 	if out, err = large.CombinedOutput(); err != nil || string(out) != want {
 		t.Errorf("large pages: %v, %s", err, out)
 	}
 }
-
-// largePages checks a page that is over the limit of the client, then over that of the server alone, and one that is over none.
-const largePages = `
-import sys
-from check import Neardup
-
-index = Neardup(*sys.argv[1:], retry_for=0)
-body = b"words " * 3083333 + b".."
-for index.max_body in 1 << 20, 1 << 30:
-    verdict = index.check_page("large", body, "text/plain")
-    print(verdict["verdict"], verdict["reason"])
-print(index.check_page("small", b"words of a small page", "text/plain")["verdict"])
-`

@@ -1,0 +1,10 @@
+# Checks a page over the limit of the client, over the limit of the server, and over no limit.
+import sys
+from check import Neardup
+
+index = Neardup(*sys.argv[1:], retry_for=0)
+body = b"words " * 3083333 + b".."
+for index.max_body in 1 << 20, 1 << 30:
+    verdict = index.check_page("large", body, "text/plain")
+    print(verdict["verdict"], verdict["reason"])
+print(index.check_page("small", b"words of a small page", "text/plain")["verdict"])

@@ -1,0 +1,1 @@
+class DropItem(Exception): pass
