@@ -3,8 +3,6 @@ package fingerprint
 import (
 	"math/rand/v2"
 	"testing"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // BenchmarkText takes many different texts of some 6 kB each, a usual page, and
@@ -18,31 +16,6 @@ func BenchmarkText(b *testing.B) {
 	long := languages[0].write(rand.New(rand.NewPCG(3, 4)), 4<<20)
 	b.Run("english/1MB", func(b *testing.B) { benchmarkTexts(b, cut(long, 1<<20)) })
 	b.Run("english/600B", func(b *testing.B) { benchmarkTexts(b, cut(long, 600)) })
-}
-
-// BenchmarkRealText takes the real texts of the shared data.
-func BenchmarkRealText(b *testing.B) {
-	b.Run("revisions", func(b *testing.B) { benchmarkTexts(b, revisions(b)) })
-	all := declarations(b)
-	var texts []string
-	for _, d := range all {
-		texts = append(texts, d.text)
-		switch d.key {
-		case "eng", "deu_1996", "rus", "cmn_hans", "jpn", "arb", "hin", "tha", "kor", "vie", "ben", "tam", "mya", "ell_monotonic", "tur", "pes_1", "heb":
-			b.Run(d.key, func(b *testing.B) { benchmarkTexts(b, []string{d.text}) })
-		}
-	}
-	b.Run("udhr", func(b *testing.B) { benchmarkTexts(b, texts) })
-}
-
-// BenchmarkSpellings takes real texts with all marks as characters of their own.
-func BenchmarkSpellings(b *testing.B) {
-	for _, d := range declarations(b) {
-		switch d.key {
-		case "vie", "yor", "nav", "lit", "deu_1996", "ell_polytonic", "ces", "arb", "kor", "jpn":
-			b.Run(d.key, func(b *testing.B) { benchmarkTexts(b, []string{norm.NFD.String(d.text)}) })
-		}
-	}
 }
 
 // cut cuts a text into parts of about size bytes, at spaces or full stops.

@@ -1,98 +1,10 @@
 package fingerprint
 
 import (
-	"archive/tar"
-	"encoding/json"
-	"encoding/xml"
-	"io"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
-	"testing"
-
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
-
-type declaration struct{ key, name, text string }
-
-var readDeclarations []declaration // what declarations gives, once it was called
-
-// declarations reads the Universal Declaration of Human Rights in all languages:
-// the text of its para elements.
-func declarations(tb testing.TB) (all []declaration) {
-	if readDeclarations != nil {
-		return readDeclarations
-	}
-	for archive := tar.NewReader(testgen.SharedGzip(tb, "udhr/udhr-xml.tar.gz")); ; {
-		h, err := archive.Next()
-		if err == io.EOF {
-			readDeclarations = all
-			return all
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		base := filepath.Base(h.Name)
-		if !strings.HasPrefix(base, "udhr_") || !strings.HasSuffix(base, ".xml") {
-			continue
-		}
-		d := declaration{key: strings.TrimSuffix(strings.TrimPrefix(base, "udhr_"), ".xml")}
-		d.name, d.text = paragraphs(tb, archive)
-		if d.text != "" {
-			all = append(all, d)
-		}
-	}
-}
-
-func paragraphs(tb testing.TB, r io.Reader) (name, text string) {
-	var b strings.Builder
-	depth := 0 // inside para elements
-	for d := xml.NewDecoder(r); ; {
-		token, err := d.Token()
-		if err == io.EOF {
-			return name, b.String()
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		switch e := token.(type) {
-		case xml.StartElement:
-			if e.Name.Local == "udhr" {
-				for _, a := range e.Attr {
-					if a.Name.Local == "n" {
-						name = a.Value
-					}
-				}
-			}
-			if e.Name.Local == "para" {
-				depth++
-			}
-		case xml.EndElement:
-			if e.Name.Local == "para" {
-				depth--
-				b.WriteByte('\n')
-			}
-		case xml.CharData:
-			if depth > 0 {
-				b.Write(e)
-			}
-		}
-	}
-}
-
-// revisions reads the main texts of real legal pages.
-func revisions(tb testing.TB) (texts []string) {
-	for d := json.NewDecoder(testgen.SharedGzip(tb, "revisions/docs.jsonl.gz")); ; {
-		var doc struct{ Main, Text string }
-		if err := d.Decode(&doc); err == io.EOF {
-			return texts
-		} else if err != nil {
-			tb.Fatal(err)
-		}
-		texts = append(texts, doc.Main+doc.Text)
-	}
-}
 
 // A language is what the benchmarks need to know of one to write text in it.
 type language struct {

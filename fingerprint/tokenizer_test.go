@@ -254,14 +254,6 @@ func TestCompositionsOfRandomText(t *testing.T) {
 	}
 }
 
-func TestTokensOfDeclarations(t *testing.T) {
-	for i, d := range declarations(t) {
-		if !testing.Short() || i%5 == 0 {
-			checkTokens(t, d.text[:strings.LastIndexByte(d.text[:min(len(d.text), 4000)], '\n')+1])
-		}
-	}
-}
-
 // TestRunsWithoutSeparators holds that no loop writes beyond the buffer that it has.
 func TestRunsWithoutSeparators(t *testing.T) {
 	var texts []string

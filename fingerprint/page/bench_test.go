@@ -1,51 +1,13 @@
 package page
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
-
-// readPages has the pages that were read, by the name of their file.
-var readPages = make(map[string][][]byte)
-
-// realPages are the pages of one set, one in so many: the first few where tests are to be short.
-func realPages(t testing.TB, set string, every int) [][]byte {
-	lines, name := bufio.NewReader(testgen.SharedGzip(t, set+"/docs.jsonl.gz")), fmt.Sprint(set, every)
-	pages := readPages[name]
-	for i := 0; readPages[name] == nil; i++ {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF || testing.Short() && len(pages) == 30 {
-			readPages[name] = pages
-			break
-		}
-		var doc struct{ HTML string }
-		if err == nil && i%every == 0 {
-			err = json.Unmarshal(line, &doc)
-			pages = append(pages, []byte(doc.HTML))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return pages
-}
-
-// oneOf is n by default, 1 with NEARDUP_CI.
-func oneOf(n int) int {
-	if os.Getenv("NEARDUP_CI") != "" && !testing.Short() {
-		return 1
-	}
-	return n
-}
 
 // generatedPage is 256 KiB of plain markup with little script.
 func generatedPage() []byte {
@@ -89,9 +51,6 @@ func BenchmarkExtract(b *testing.B) {
 	latin := []byte(strings.ReplaceAll(string(generated), "link", "l\xe9en"))
 	run("generated-windows-1252", [][]byte{latin}, "text/html; charset=windows-1252")
 	run("dense", [][]byte{densePage()}, "")
-	for _, set := range []string{"pages", "recrawls"} {
-		run(set, realPages(b, set, 1), "")
-	}
 }
 
 func BenchmarkPlainText(b *testing.B) {

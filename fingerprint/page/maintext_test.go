@@ -76,23 +76,6 @@ func TestMainTextFallback(t *testing.T) {
 	}
 }
 
-// The main text of real pages is made of lines of the visible text, in their
-// order, and is the same each time.
-func TestMainTextIsPartOfVisibleText(t *testing.T) {
-	for _, set := range []string{"pages", "recrawls"} {
-		pages, shorter := realPages(t, set, oneOf(4)), 0
-		for _, page := range pages {
-			title, visible := titleAndText(page, "", Visible)
-			_, main := titleAndText(page, "", Main)
-			checkLines(t, title, main, visible)
-			if len(main) < len(visible) {
-				shorter++
-			}
-		}
-		t.Logf("%s: main text is shorter than visible text on %d of %d pages", set, shorter, len(pages))
-	}
-}
-
 // checkLines holds that a main text, but for the title that it may begin with, is made of lines of
 // the visible text, in their order.
 func checkLines(t *testing.T, title, main, visible string) {

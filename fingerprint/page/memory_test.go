@@ -68,7 +68,7 @@ func TestHostilePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
 	}
-	size := 1 << 20 / oneOf(2)
+	size := testenv.Number(1<<19, 1<<19, 1<<20, 1<<20)
 	for _, test := range hostilePages {
 		body := []byte(test.head + strings.Repeat(test.fill, size/len(test.fill)) + test.tail)
 		for _, mode := range []TextMode{Visible, Main} {

@@ -48,22 +48,6 @@ func TestScannerOnRandomMarkup(t *testing.T) {
 	}
 }
 
-func TestScannerOnRealPages(t *testing.T) {
-	for _, set := range []string{"pages", "recrawls"} {
-		rng := rand.New(rand.NewPCG(9, 2))
-		for i, page := range realPages(t, set, oneOf(4)) {
-			if !sameTokens(t, page) {
-				t.Fatalf("%s: page %d", set, i)
-			}
-			// The same, from some place in the middle, so that it begins in
-			// any state.
-			if !sameTokens(t, page[rng.IntN(len(page)+1):]) {
-				t.Fatalf("%s: page %d, seed 9, 2", set, i)
-			}
-		}
-	}
-}
-
 func sameTokens(t *testing.T, doc []byte) bool {
 	t.Helper()
 	s := scanner{doc: doc}

@@ -1,10 +1,7 @@
 package testgen
 
 import (
-	"bufio"
-	"compress/gzip"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,19 +29,4 @@ func Shared(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// SharedGzip is what is in a Shared file, until the test ends.
-func SharedGzip(t testing.TB, name string) io.Reader {
-	t.Helper()
-	f, err := os.Open(Shared(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	z, err := gzip.NewReader(bufio.NewReader(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return z
 }
