@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -48,9 +47,6 @@ func Parse(raw []byte, d *api.Document) error {
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
 
-// notNumber matches the names that some JSON encoders write for values that are not numbers.
-var notNumber = regexp.MustCompile(`^-?(NaN|Infinity|nan|inf)`)
-
 // explain describes an error in a document with the terms of docs/reference/http.md instead of Go's.
 func explain(raw []byte, err error) error {
 	var syntax *jsontext.SyntacticError
@@ -61,9 +57,6 @@ func explain(raw []byte, err error) error {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("the field %q is repeated", syntax.JSONPointer.LastToken())
 	case errors.As(err, &syntax):
-		if notNumber.Match(raw[min(int(syntax.ByteOffset), len(raw)):]) {
-			return fmt.Errorf("not JSON: byte %d: NaN and Infinity are not JSON; write null, or leave the field out", syntax.ByteOffset)
-		}
 		return fmt.Errorf("not JSON: byte %d: %w", syntax.ByteOffset, syntax.Err)
 	case !errors.As(err, &wrong):
 		return fmt.Errorf("not JSON: %w", err)

@@ -105,9 +105,12 @@ func (a *answer) release(n int64) {
 	a.claimed -= n
 }
 
-// json answers with one object.
-func (a *answer) json(v any) error {
-	if err := a.add(v); err != nil {
+// json answers with one object, or returns the error of making it.
+func (a *answer) json(v any, err error) error {
+	if err == nil {
+		err = a.add(v)
+	}
+	if err != nil {
 		return err
 	}
 	return a.end(nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
-	"github.com/neardup/neardup/internal/mediatype"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -54,8 +53,10 @@ func each(answer func(i *item, d *index.Document, reason string) (any, error)) f
 	}
 }
 
-// maxMatches is the largest number of matches in the answer to one query.
-const maxMatches = 10_000
+const (
+	maxMatches = 10_000 // matches in the answer to one query
+	maxListed  = 1000   // documents in a part of the list
+)
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
@@ -109,12 +110,7 @@ func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error
 	if err != nil {
 		return err
 	}
-	explained, err := compare.Explain(r.Context(), s.index, d.Key, &d, "", s.opts.Rule())
-	if err != nil {
-		return err
-	}
-	a.documents++
-	return a.json(explained)
+	return a.json(compare.Explain(r.Context(), s.index, d.Key, &d, "", s.opts.Rule()))
 }
 
 // stored returns the document that has a key.
@@ -130,15 +126,8 @@ func (s *Server) stored(r *http.Request, key string) (index.Document, error) {
 // get answers GET /v1/document.
 func (s *Server) get(a *answer, r *http.Request, values url.Values) error {
 	d, err := s.stored(r, values.Get("key"))
-	if err != nil {
-		return err
-	}
-	a.documents++
-	return a.json(wire.Stored(&index.Match{Document: d}))
+	return a.json(wire.Stored(&index.Match{Document: d}), err)
 }
-
-// listed is the number of documents in a part of the list.
-const listed = 1000
 
 // list answers GET /v1/documents.
 func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
@@ -153,21 +142,18 @@ func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
 		if err != nil {
 			return err
 		}
-		if len(part.Documents) == listed {
-			part.Next = strconv.FormatUint(part.Documents[listed-1].ID, 10)
+		if len(part.Documents) == maxListed {
+			part.Next = strconv.FormatUint(part.Documents[maxListed-1].ID, 10)
 			break
 		}
 		part.Documents = append(part.Documents, wire.Stored(&index.Match{Document: d}))
 	}
 	a.documents = len(part.Documents)
-	return a.json(part)
+	return a.json(part, nil)
 }
 
 // delete answers POST /v1/documents/delete.
 func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
-	if media := mediatype.Of(r.Header.Get("Content-Type")); media != "application/json" {
-		return refusal(wire.ContentType, http.StatusUnsupportedMediaType, "Content-Type is %.80q: want application/json", media)
-	}
 	body, err := a.readBody(r)
 	if err != nil {
 		return err
@@ -187,10 +173,10 @@ func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
 	if err != nil {
 		return fmt.Errorf("%d documents were deleted before this error; repeat the request: %w", a.documents, err)
 	}
-	return a.json(api.Deleted{Deleted: a.documents})
+	return a.json(api.Deleted{Deleted: a.documents}, nil)
 }
 
 // stats answers GET /v1/stats.
 func (s *Server) stats(a *answer, r *http.Request, _ url.Values) error {
-	return a.json(s.index.Stats())
+	return a.json(s.index.Stats(), nil)
 }

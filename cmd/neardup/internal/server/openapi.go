@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,12 +12,6 @@ import (
 )
 
 type object = map[string]any
-
-// serveOpenAPI answers GET /openapi.json.
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(openAPI())
-}
 
 // openAPI returns the OpenAPI document of the calls.
 var openAPI = sync.OnceValue(func() []byte {

@@ -82,7 +82,10 @@ func (s *Server) routes() http.Handler {
 		})))
 	}
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
-	mux.Handle("GET /openapi.json", s.guarded(http.HandlerFunc(serveOpenAPI)))
+	mux.Handle("GET /openapi.json", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(openAPI())
+	})))
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.health)
 	if s.opts.Page != nil {

