@@ -84,8 +84,8 @@ func (r *run) load(ctx context.Context, name string, keys bool) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.figure(name+": bulk load", float64(r.Documents)/report.Seconds/1e6, "M/s", 0),
-		r.figure(name+": disk per document", float64(report.BytesAfter)/float64(r.Documents), "B", 0))
+	return errors.Join(r.figure(name+": bulk load", float64(r.Documents)/report.Seconds/1e6, "M/s"),
+		r.figure(name+": disk per document", float64(report.BytesAfter)/float64(r.Documents), "B"))
 }
 
 // query verifies an open index and times its queries.
@@ -113,8 +113,8 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s", 0), r.figure("query: on all cores", rate/1e3, "k/s", 0),
-		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB", 0))
+	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s"), r.figure("query: on all cores", rate/1e3, "k/s"),
+		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB"))
 	arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
 	took, failed := r.interleave(ctx, random, answer, func(fp fingerprint.Fingerprint) error {
 		found = arrays.query(uint64(fp), found[:0])
@@ -123,7 +123,7 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	return errors.Join(r.figure("query: the reference", took[1], "us", 0), r.figure("query", took[0], "us", took[0]/took[1]))
+	return errors.Join(r.figure("query", took[0], "us"), r.figure("query: the reference", took[1], "us"), r.figure("query: ratio to the reference", took[0]/took[1], ""))
 }
 
 // verify compares an answer with a scan of all stored fingerprints, in the order of distance and ID.
@@ -181,7 +181,7 @@ func (r *run) check(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return errors.Join(r.figure("check: "+c.name, rate/1e3, "k/s", 0), r.figure("check: "+c.name+": time to warm up", warm.Seconds(), "s", 0))
+			return errors.Join(r.figure("check: "+c.name, rate/1e3, "k/s"), r.figure("check: "+c.name+": time to warm up", warm.Seconds(), "s"))
 		})
 		if err != nil {
 			return fmt.Errorf("check-and-add, %s: %w", c.name, err)
@@ -190,13 +190,9 @@ func (r *run) check(ctx context.Context) error {
 	return nil
 }
 
-// figure writes a line of the table. A ratio is that to the reference in the same rounds; 0 is none.
-func (r *run) figure(name string, value float64, unit string, ratio float64) error {
-	line := fmt.Sprintf("%-52s %10.4g %-4s", name, value, unit)
-	if ratio != 0 {
-		line += fmt.Sprintf(" %.3g of the reference", ratio)
-	}
-	_, err := fmt.Fprintln(r.Out, strings.TrimRight(line, " "))
+// figure writes a line of the table.
+func (r *run) figure(name string, value float64, unit string) error {
+	_, err := fmt.Fprintf(r.Out, "%-52s %10.4g %s\n", name, value, unit)
 	return err
 }
 

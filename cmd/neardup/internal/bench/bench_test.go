@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("%+v: no figure %q in\n%s", o, figure, out.String())
 			}
 		}
-		if !strings.Contains(out.String(), "of the reference") {
+		if !strings.Contains(out.String(), "ratio to the reference") {
 			t.Errorf("%+v: %s", o, out.String())
 		}
 	}
