@@ -83,7 +83,7 @@ func TestUTF16(t *testing.T) {
 		format Format
 		input  string
 	}{
-		"JSON lines": {JSONL, lines}, "JSON lines, found out": {Detect, lines}, "JSON": {Detect, "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"},
+		"JSON lines": {JSONL, lines}, "JSON lines, detected": {Detect, lines}, "JSON": {Detect, "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"},
 		"a list": {Detect, "0123456789abcdef\tключ\r\n00000000000000ff\r\n"}, "text": {Detect, "some words, слова"}, "HTML": {Detect, "<!doctype html><p>some words, слова"},
 		"short text": {TextFile, "я"},
 	} {

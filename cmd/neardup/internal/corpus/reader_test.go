@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 )
 
-// inFolder is records in short, with paths below folder.
+// inFolder is brief with paths relative to a folder.
 func inFolder(records []Record, folder string) string {
 	return strings.ReplaceAll(brief(records), filepath.ToSlash(folder)+"/", "")
 }
@@ -25,7 +25,7 @@ func TestFolder(t *testing.T) {
 		"a/c/y.html":   gzipped(page),
 		"a/x.warc.gz":  gzipped(response("u", page)),
 		"c.jsonl.zst":  zstded(`{"url":"v","text":"t"}`),
-		"d":            "no name tells",
+		"d":            "words without an extension",
 		"empty.html":   "",
 		".hidden":      "x",
 		".git/objects": "x",
@@ -42,7 +42,7 @@ a/z.txt text words
 b.html html ` + page + `
 broken.gz lost truncated gzip
 v text t
-d text no name tells
+d text words without an extension
 empty.html lost empty
 photo.png lost not text: image/png
 `
@@ -52,7 +52,7 @@ photo.png lost not text: image/png
 	if files := r.Totals()[0].Files; files != 9 {
 		t.Errorf("%d files", files)
 	}
-	// The same again, with a format forced on all: what is no archive is one skip.
+	// With a format for all files, the other files are skips.
 	for _, rec := range readFiles(t, Options{Format: WARC}, folder) {
 		if rec.Skip == nil && rec.Key != "u" {
 			t.Errorf("read as WARC, there is a document %q", rec.Key)
@@ -60,8 +60,7 @@ photo.png lost not text: image/png
 	}
 }
 
-// TestPathsAreKeys: the key of a file that is one document is its absolute path, whatever path it was
-// given by. So a file has one key, and files with equal relative paths have several.
+// The key of a file that is one document is its absolute path, however the file is named.
 func TestPathsAreKeys(t *testing.T) {
 	one, two := writeFiles(t, map[string]string{"a/x.html": page}), writeFiles(t, map[string]string{"a/x.html": page})
 	for _, folder := range []string{one, two} {
@@ -86,7 +85,7 @@ func TestPathsAreKeys(t *testing.T) {
 	}
 }
 
-func TestInputsThatAreNot(t *testing.T) {
+func TestMissingInputs(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"x.html": page})
 	for _, input := range []string{"nothing", "x.html/", "x.html/y"} {
 		_, err := New([]string{folder, filepath.Join(folder, "x.html"), folder + string(filepath.Separator) + input}, Options{})
@@ -95,12 +94,12 @@ func TestInputsThatAreNot(t *testing.T) {
 		}
 	}
 	if _, err := New([]string{folder + "none"}, Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("not matched as fs.ErrNotExist: %v", err)
+		t.Errorf("a missing folder: %v", err)
 	}
 	r := newReader(t, Options{}, filepath.Join(folder, "x.html"))
 	os.Remove(filepath.Join(folder, "x.html"))
 	if n, err := countUntilError(t.Context(), r); n != 0 || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that went away: %d records, %v", n, err)
+		t.Errorf("a removed file: %d records, %v", n, err)
 	}
 	for _, opts := range []Options{{Format: "pdf"}, {MaxDocument: -1}} {
 		if _, err := New(nil, opts); err == nil {
@@ -109,8 +108,8 @@ func TestInputsThatAreNot(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what in a folder cannot be opened is a skip, as a broken place. Paths that
-// are longer than the system takes cannot be opened, not even by root.
+// A file in a folder that cannot be opened is a skip and a broken place. Not even root can open paths
+// that are too long for the system.
 func TestUnreadable(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"b.html": page})
 	t.Chdir(folder)
@@ -147,13 +146,12 @@ func brokenAmong(records []Record) (n int) {
 	return n
 }
 
-// TestLinks: a link in a folder is a skip, whatever it leads to; one that is named is
-// followed.
+// A link in a folder is a skip. A link that is an input is followed.
 func TestLinks(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"secret/x.html": page, "in/a.html": page})
 	for name, to := range map[string]string{"file.html": "../secret/x.html", "folder": "../secret", "loop": ".", "self": "self", "nowhere": "none"} {
 		if err := os.Symlink(to, filepath.Join(folder, "in", name)); err != nil {
-			t.Skipf("skipped: no links here: %v", err)
+			t.Skipf("skipped: %v", err)
 		}
 	}
 	records := readFiles(t, Options{}, filepath.Join(folder, "in"))
@@ -195,7 +193,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// countUntilError reads until an error comes, which is the last, or to the end.
+// countUntilError returns the number of records, and the error that ended them.
 func countUntilError(ctx context.Context, r *Reader) (n int, failed error) {
 	for u, err := range r.RawRecords(ctx) {
 		if failed != nil {
@@ -224,7 +222,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// failing gives some bytes and then an error.
+// failing returns a reader of input that ends with an error.
 func failing(input string, err error) io.Reader {
 	return io.MultiReader(strings.NewReader(input), iotest.ErrReader(err))
 }
@@ -245,7 +243,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Reasons quote the input; they are counted apart up to a limit.
+// The number of reasons that are counted separately is bounded.
 func TestReasonsAreBounded(t *testing.T) {
 	var file strings.Builder
 	for i := range 3 * maxReasons {
@@ -258,7 +256,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 }
 
-// Broken tells of the first broken place of all inputs, and wraps what is wrong there.
+// Broken returns the first broken place of all inputs, and wraps its error.
 func TestBroken(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a.html": page, "b.warc": response("u", page)})
 	r := newReader(t, Options{Stdin: failing(response("v", page)[:100], fs.ErrInvalid)}, folder, "-")
@@ -275,18 +273,18 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// slow is an input that comes in pieces. It fails when more is asked for than should be
-// needed: a record for each piece must have been given.
+// slow is an input that comes in pieces. Reading a piece is an error before all records of the earlier
+// pieces were yielded.
 type slow struct {
 	t      *testing.T
-	pieces []string // a record each, and the beginning of the next one
-	given  int      // pieces
-	seen   int      // records
+	pieces []string // each is a record and the beginning of the next one
+	given  int      // number of pieces that were read
+	seen   int      // number of records
 }
 
 func (s *slow) Read(p []byte) (int, error) {
 	if s.seen < s.given {
-		s.t.Errorf("%d pieces were given, more is asked for, and only %d records have come", s.given, s.seen)
+		s.t.Errorf("reading more after %d pieces, but there are only %d records", s.given, s.seen)
 	}
 	if s.given == len(s.pieces) {
 		return 0, io.EOF
@@ -295,8 +293,7 @@ func (s *slow) Read(p []byte) (int, error) {
 	return copy(p, s.pieces[s.given-1]), nil
 }
 
-// TestSlowInput: a record is given as soon as it is known to have ended, whether or not
-// the format was named.
+// A record of a slow input is yielded as soon as its end is known.
 func TestSlowInput(t *testing.T) {
 	const lines, start = 20, "WARC/1.0\r\nWARC-Type: response\r\nWARC"
 	line := `{"url":"u","text":"` + strings.Repeat("word ", 10) + "\"}\n"
@@ -315,9 +312,9 @@ func TestSlowInput(t *testing.T) {
 		format Format
 	}{
 		{"json lines", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], JSONL},
-		{"json lines, found out", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], Detect},
+		{"json lines, detected", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], Detect},
 		{"warc", warc, WARC},
-		{"warc, found out", warc, Detect},
+		{"warc, detected", warc, Detect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := &slow{t: t, pieces: c.pieces}

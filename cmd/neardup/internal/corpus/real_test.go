@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// expectDocuments reads an archive of one record a gzip member with the
-// standard library alone, counts its records by type, and gives its documents.
+// expectDocuments reads an archive with one record per gzip member with the standard library. It returns
+// the number of records by type, and the documents.
 func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []string, contents [][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -35,7 +35,7 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 		kind, media := message.Header.Get("Warc-Type"), message.Header.Get("Content-Type")
 		body, _ := io.ReadAll(message.Body)
 		body = bytes.TrimSuffix(body, []byte("\r\n\r\n"))
-		body = bytes.ReplaceAll(body, []byte("Content-Length: -1\r\n"), nil) // in one of the archives, and refused by net/http
+		body = bytes.ReplaceAll(body, []byte("Content-Length: -1\r\n"), nil) // in one of the archives; net/http refuses it
 		switch {
 		case kind == "response" && strings.HasPrefix(media, "application/http"):
 			header, _, _ := bytes.Cut(body, []byte("\r\n\r\n"))
@@ -47,7 +47,7 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 			}
 			media = response.Header.Get("Content-Type")
 			body = body[len(header)+4:]
-			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil { // else the header alone was kept
+			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil { // or else only the header is chunked
 				body = dechunked
 			}
 		case kind != "conversion":
@@ -60,7 +60,7 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 	return types, keys, contents
 }
 
-// inputPath is the path of a file of real documents, or of one in testdata.
+// inputPath returns the path of a file in testdata or in the shared data.
 func inputPath(t testing.TB, name string) string {
 	t.Helper()
 	if strings.HasPrefix(name, "testdata/") {

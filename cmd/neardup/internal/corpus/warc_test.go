@@ -66,7 +66,7 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// What a crawler appends to an archive while it is read is read too.
+// Records that a crawler appends to an archive during the reading are read.
 func TestGrowingArchive(t *testing.T) {
 	long := strings.Repeat("a line of the page\n", 100_000)
 	a, b, c := response("a", long), response("b", long), response("c", page)
@@ -85,12 +85,11 @@ func TestGrowingArchive(t *testing.T) {
 	}
 }
 
-// TestWrongContentLength: a record with a wrong Content-Length ends where the next record begins, and no other
-// record is lost.
+// A record with a wrong Content-Length ends where the next record begins, and no other record is lost.
 func TestWrongContentLength(t *testing.T) {
 	a, b, c := response("a", page), response("b", page), response("c", page)
 	if n := len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page); n != 71 {
-		t.Fatalf("the lengths below are made for a block of 71 bytes, not %d", n)
+		t.Fatalf("the lengths below require a block of 71 bytes, not %d", n)
 	}
 	long := response("a", strings.Repeat(page, 3000))
 	da, db, dc := "a html "+page, "b html "+page, "c html "+page
@@ -135,7 +134,7 @@ func TestWrongContentLength(t *testing.T) {
 			if repaired := r.Totals()[0].Repaired; repaired != 1 && !strings.HasSuffix(test.want, "\r") {
 				t.Errorf("%d records are counted as repaired", repaired)
 			}
-			if o := records[0].Original; o != nil { // it is a record again
+			if o := records[0].Original; o != nil { // it is a correct record
 				check(t, readString(t, Options{}, string(o.Header)+string(o.Body)+"\r\n\r\n"+b), test.want, db)
 			}
 		})
@@ -185,8 +184,7 @@ func TestWrongContentLength(t *testing.T) {
 	})
 }
 
-// TestWrongContentLengthIsNotSlow: records whose Content-Length reaches to the end of the archive do not make
-// reading quadratic.
+// Reading is not quadratic if the Content-Length of each record covers the rest of the archive.
 func TestWrongContentLengthIsNotSlow(t *testing.T) {
 	one := withLength(response("a", page), "Content-Length: 1048576")
 	in := &generator{fill: one, size: 16 << 20}
@@ -200,7 +198,7 @@ func TestWrongContentLengthIsNotSlow(t *testing.T) {
 	}
 }
 
-// TestCrawlerRecords: what a crawler writes about its pages, and about itself, is no page.
+// Records of a crawler about pages and about itself are not pages.
 func TestCrawlerRecords(t *testing.T) {
 	db := "b html " + page
 	for uri, want := range map[string]string{
@@ -231,7 +229,7 @@ func TestCrawlerRecords(t *testing.T) {
 	}
 }
 
-// TestConversions: text made from a page of the archive is no page; in a WET file, which has no responses, it is.
+// A conversion of a page in the same archive is not a page. In a WET file, conversions are pages.
 func TestConversions(t *testing.T) {
 	text := func(uri string) string { return record("conversion", uri, "text/plain", "words") }
 	check(t, readString(t, Options{}, text("a")+text("b")), "a text words", "b text words")
@@ -239,7 +237,7 @@ func TestConversions(t *testing.T) {
 	check(t, readString(t, Options{}, httpRecord("a", "HTTP/1.1 404 Not Found\r\n\r\n")+text("a")), "a pass status 404", "a text words")
 }
 
-// TestRecordsOfUnknownType: code and data of a site is no page, if nothing says what it is either.
+// Code and data of a site without a declared type are not pages.
 func TestRecordsOfUnknownType(t *testing.T) {
 	for _, test := range []struct{ uri, content, want string }{
 		{"http://a/x.css?v=3", "a text", "not text: text/css"},
@@ -265,12 +263,12 @@ func TestRecordsOfUnknownType(t *testing.T) {
 			}
 		}
 		if records := readString(t, Options{}, httpRecord(test.uri, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"+test.content)); records[0].Skip != nil {
-			t.Errorf("%.40q, which says that it is text: %v", test.content, records[0].Skip)
+			t.Errorf("%.40q, declared as text: %v", test.content, records[0].Skip)
 		}
 	}
 }
 
-// TestBinaryCalledHTML: bytes are no page, whatever their type says.
+// Binary content is not a page, whatever its declared type is.
 func TestBinaryCalledHTML(t *testing.T) {
 	ole := "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 100)
 	utf16 := "\xff\xfe<\x00p\x00>\x00w\x00o\x00r\x00d\x00"
@@ -304,17 +302,17 @@ func TestBrokenArchives(t *testing.T) {
 		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd"}},
 		{"a bad dictionary", "\x5d\x2a\x4d\x18\x28\x00\x00\x00\x37\xa4\x30\xec" + strings.Repeat("rubb", 9) + zstded(a), []string{" lost bad zstd"}},
 		{"a cut dictionary", "\x5d\x2a\x4d\x18\x08\x00\x00\x00\x37\xa4", []string{" lost truncated zstd"}},
-		{"a frame to be passed over", "\x5d\x2a\x4d\x18\x04\x00\x00\x00rubb" + zstded(a), []string{da}},
+		{"a skippable frame", "\x5d\x2a\x4d\x18\x04\x00\x00\x00rubb" + zstded(a), []string{da}},
 		{"nothing but empty lines", "\r\n\r\n", []string{" lost empty"}},
 		{"a header without end", a + "WARC/1.0\r\n" + strings.Repeat("X: y\r\n", 300_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
 		{"a header line without end", a + "WARC/1.0\r\n" + strings.Repeat("X", 3_000_000) + "\r\n\r\n" + b, []string{da, " lost record header too large", db}},
-		{"folds without end", a + "WARC/1.0\r\nX:" + strings.Repeat("\n ", 400_000) + "\r\n\r\n" + b, []string{da, " lost no WARC-Type", db}},
+		{"many folded lines", a + "WARC/1.0\r\nX:" + strings.Repeat("\n ", 400_000) + "\r\n\r\n" + b, []string{da, " lost no WARC-Type", db}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			records := readString(t, Options{Format: WARC}, test.file)
 			got := brief(records)
 			for i, want := range test.want {
-				if reason, ok := strings.CutPrefix(want, "LOST "); ok && i < len(records) { // how much was read of it may vary
+				if reason, ok := strings.CutPrefix(want, "LOST "); ok && i < len(records) { // the amount that was read of it may vary
 					if skip := records[i].Skip; skip == nil || skip.Reason != reason {
 						t.Errorf("record %d: %v, want %s", i, skip, reason)
 					}
