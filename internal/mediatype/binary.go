@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// magicNumbers are formats that http.DetectContentType does not know, by their first bytes. Each has
-// control characters in its first bytes, so that text which begins with the same letters is not one.
+// magicNumbers has the first bytes of formats that http.DetectContentType does not know. They count only if
+// the content has control characters, since text may begin with the same letters.
 var magicNumbers = []struct{ prefix, media string }{
 	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"},
 	{"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"},
@@ -33,8 +33,8 @@ var magicNumbers = []struct{ prefix, media string }{
 	{"bplist00", "application/x-bplist"},
 }
 
-// controls has a 1 for each byte that no text has in any encoding of the web but UTF-16 and UTF-32. Escape,
-// shift-out and shift-in belong to ISO 2022, and form feed and vertical tab are white space.
+// controls has a 1 for each byte that text does not have in the encodings of the web, except UTF-16 and
+// UTF-32. Escape, shift-out and shift-in belong to ISO 2022. Form feed and vertical tab are white space.
 var controls = func() (t [256]uint8) {
 	for c := range byte(' ') {
 		if strings.IndexByte("\t\n\v\f\r\x0e\x0f\x1b", c) < 0 {
@@ -44,16 +44,15 @@ var controls = func() (t [256]uint8) {
 	return t
 }()
 
-// controlBytes is how many bytes are searched for control characters, and controlShare the share of them
-// that no text has: one of 64. Of random and compressed bytes, one of 11 is a control character. Pages that
-// their server pads with zeros, or that have a few control characters by mistake, have fewer.
+// controlBytes is the number of bytes that are searched for control characters. Content is binary if more
+// than one of controlShare bytes is a control character. In random and compressed bytes, one of 11 is a
+// control character. Pages with a few control characters by mistake, or padded with zeros, have fewer.
 const (
 	controlBytes = 1 << 10
 	controlShare = 64
 )
 
-// Binary reports whether content that may be text is in fact something else, and gives its media type,
-// as http.DetectContentType does for text.
+// Binary reports whether content is binary. It also returns the media type of the content.
 func Binary(body []byte) (media string, yes bool) {
 	media = Of(http.DetectContentType(body))
 	family, _, _ := strings.Cut(media, "/")
@@ -61,7 +60,7 @@ func Binary(body []byte) (media string, yes bool) {
 	case media == "application/pdf", media == "application/postscript":
 		return media, true
 	case media != "application/octet-stream" && family != "text":
-		return media, !IsText(body) // "BM" begins bitmaps, and words
+		return media, !IsText(body) // "BM" begins bitmaps and words
 	case IsUTF16(body) || !hasControls(body):
 		return media, false
 	}
@@ -75,7 +74,7 @@ func Binary(body []byte) (media string, yes bool) {
 	return media, true
 }
 
-// hasControls reports whether body has more control characters than text has.
+// hasControls reports whether body has too many control characters for text.
 func hasControls(body []byte) bool {
 	body = body[:min(len(body), controlBytes)]
 	n := 0
@@ -85,8 +84,8 @@ func hasControls(body []byte) bool {
 	return n > 1+len(body)/controlShare
 }
 
-// IsUTF16 reports whether body begins with the byte order mark of UTF-16, or with the characters of ASCII in
-// UTF-16, and has hardly a control character or half of a surrogate pair.
+// IsUTF16 reports whether body begins with the byte order mark of UTF-16 or with an ASCII character in
+// UTF-16, and has few control characters and few unpaired surrogates.
 func IsUTF16(body []byte) bool {
 	if len(body) < 2 {
 		return false
@@ -100,7 +99,7 @@ func IsUTF16(body []byte) bool {
 		return false
 	}
 	body = body[:min(len(body), controlBytes)&^1]
-	bad, ascii, surrogate := 0, 0, false // surrogate: the last character was the first one of a pair
+	bad, ascii, surrogate := 0, 0, false // surrogate: the last unit was the first half of a pair
 	for i := 0; i < len(body); i += 2 {
 		high := body[i+1-low]
 		if low, second := body[i+low], high&0xfc == 0xdc; surrogate != second || high == 0 && controls[low] == 1 {

@@ -83,7 +83,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestBinaryOfText holds Binary to text in the encodings of the web, and with what pages have by mistake.
+// Text in the encodings of the web is not binary, nor is text with a few control characters.
 func TestBinaryOfText(t *testing.T) {
 	const russian, japanese1, chinese, korean1, western = "Съешь же ещё этих мягких французских булок. ", "いろはにほへと ちりぬるを わかよたれそ ", "天地玄黃宇宙洪荒日月盈昃辰宿列張", "키스의 고유조건은 입술끼리 만나야 한다. ", "Voix ambiguë d’un cœur qui préfère. "
 	for _, c := range []struct {

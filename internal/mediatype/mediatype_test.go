@@ -17,16 +17,16 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A character is cut where the bytes that are looked at end, wherever it begins.
-func TestIsTextWithALastCharacterThatIsCut(t *testing.T) {
+// IsText ignores a last character that SniffBytes cuts.
+func TestIsTextWithACutCharacter(t *testing.T) {
 	for _, character := range []string{"é", "漢", "𐍈"} {
 		for i := range utf8.UTFMax {
 			text := strings.Repeat("x", i) + strings.Repeat(character, SniffBytes)
 			if !IsText([]byte(text)) {
-				t.Errorf("%d bytes and %s again and again are no text", i, character)
+				t.Errorf("%d bytes and %s repeated are not text", i, character)
 			}
 			if IsText([]byte(text[:SniffBytes-8] + "\xff" + text[SniffBytes-8:])) {
-				t.Errorf("%d bytes and %s again and again, with one that is not UTF-8, are text", i, character)
+				t.Errorf("%d bytes and %s repeated, with an invalid byte, are text", i, character)
 			}
 		}
 	}

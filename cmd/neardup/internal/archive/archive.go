@@ -1,8 +1,8 @@
-// Package archive finds the texts of documents in web archives and files of JSON lines, which are not
-// read into memory: of each document its place is kept, 24 bytes, of MaxDocuments at most.
+// Package archive finds the texts of documents in web archives and files of JSON Lines. It keeps the
+// position of each document, which takes 24 bytes, and reads the text when it is needed.
 //
-// A text is given only where it has the signature of the document, so that it is the one that
-// was stored, whatever has become of the files.
+// It returns the words of a document only if the text has the signature of the document. So they are the
+// words of the stored text, even if the files have changed.
 package archive
 
 import (
@@ -23,31 +23,32 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// MaxDocuments is how many documents the places are kept of.
+// MaxDocuments is the number of documents whose positions are kept.
 const MaxDocuments = 8_000_000
 
-// ErrNotSeekable: the records of a file cannot be found by their place.
+// ErrNotSeekable is matched by the error about a file whose records cannot be read by position.
 var ErrNotSeekable = errors.New("its records cannot be read one by one")
 
-// Archive is open files, and where documents are in them. It is safe for concurrent use.
+// Archive is a set of open files with the positions of their documents. It is safe for concurrent use.
 type Archive struct {
 	signer *page.Signer
 	opts   corpus.Options
 	files  []*os.File
 	seed   maphash.Seed
-	places []place // by hash; of one hash the latest first
-	left   int64
+	places []place // sorted by hash; of equal hashes, the last document first
+	left   int64   // number of documents beyond MaxDocuments
 }
 
+// place is the position of a document.
 type place struct {
-	hash   uint64
+	hash   uint64 // of the key
 	offset int64
 	file   int
 }
 
-// Open reads the files once, for the places of their documents. Each is a web archive, compressed record by
-// record or not at all, or JSON lines that are not compressed.
-// show shows the progress of a reader until stop is called.
+// Open reads the files once, for the positions of their documents. Each file is a web archive, without
+// compression or with one compressed member per record, or JSON Lines without compression. show shows the
+// progress of a reader until stop is called.
 func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer, show func(*corpus.Reader) (stop func())) (*Archive, error) {
 	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
 	for _, name := range files {
@@ -62,8 +63,8 @@ func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Si
 }
 
 func (a *Archive) add(ctx context.Context, name string, show func(*corpus.Reader) (stop func())) error {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // before Open, which waits for who writes to a pipe
-		return cmp.Or(err, fmt.Errorf("%w: it is no regular file", ErrNotSeekable))
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return cmp.Or(err, fmt.Errorf("%w: it is not a regular file", ErrNotSeekable))
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *Archive) add(ctx context.Context, name string, show func(*corpus.Reader
 
 func (a *Archive) hash(key string) uint64 { return maphash.String(a.seed, key) }
 
-// read reads the record at a place; nil if there is none.
+// read reads the document at a position. It returns nil if there is no document.
 func (a *Archive) read(ctx context.Context, at place) (*corpus.Record, error) {
 	file := a.files[at.file]
 	o := a.opts
@@ -136,10 +137,10 @@ func (a *Archive) read(ctx context.Context, at place) (*corpus.Record, error) {
 	return nil, ctx.Err()
 }
 
-// Documents is how many documents the places are known of.
+// Documents returns the number of documents whose positions are kept.
 func (a *Archive) Documents() int { return len(a.places) }
 
-// Left is how many documents were left out, since there were too many.
+// Left returns the number of documents beyond MaxDocuments.
 func (a *Archive) Left() int64 { return a.left }
 
 // Words returns the words in the first compare.MaxText bytes of the text of a document. They are nil if the

@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// A named pipe that nobody writes to is refused, and not waited for.
+// Open returns an error for a named pipe, and does not wait for a writer.
 func TestPipeIsRefused(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, syscall.Mkfifo(pipe, 0o600))
@@ -27,6 +27,6 @@ func TestPipeIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it is waited for")
+		t.Error("Open waits for a writer")
 	}
 }

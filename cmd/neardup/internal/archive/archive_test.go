@@ -46,7 +46,7 @@ func document(i int) *index.Document {
 	return &d
 }
 
-// Each document is found in each kind of file, and only with the text that it was stored with.
+// Words finds the stored text of each document in each kind of file.
 func TestWords(t *testing.T) {
 	ctx := context.Background()
 	other := strings.ReplaceAll(line(1), "ferry", "train")
@@ -81,13 +81,13 @@ func TestWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			if words, err := a.Words(ctx, document(2)); words != nil || err != nil {
-				t.Errorf("of a file that was written over: %q, %v", words, err)
+				t.Errorf("of a file that was overwritten: %q, %v", words, err)
 			}
 		})
 	}
 }
 
-// A file whose records cannot be found again is refused when it is opened.
+// Open returns an error for a file whose records cannot be read by position.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{

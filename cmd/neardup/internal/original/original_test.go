@@ -22,7 +22,7 @@ var must = testenv.Must
 
 var both = []corpus.Format{corpus.WARC, corpus.JSONL}
 
-// readAll reads the records of a file, all at once.
+// readAll reads the records of a file.
 func readAll(t *testing.T, content string) (records []corpus.Record) {
 	t.Helper()
 	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both, Stdin: strings.NewReader(content)})
@@ -32,14 +32,14 @@ func readAll(t *testing.T, content string) (records []corpus.Record) {
 		held := raw.Bytes()
 		rec := raw.Parse()
 		if o := rec.Original; o != nil && held < len(o.Header)+len(o.Body) {
-			t.Errorf("record %d says that it holds %d bytes", rec.Number, held)
+			t.Errorf("Bytes of record %d returns %d", rec.Number, held)
 		}
 		records = append(records, rec)
 	}
 	return records
 }
 
-// written is what a writer makes of the originals of records.
+// written returns the output of a writer for the originals of records.
 func written(t *testing.T, records []corpus.Record) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -79,16 +79,16 @@ func TestBytesAsTheyWere(t *testing.T) {
 	kept := info + small + large
 	for name, test := range map[string]struct {
 		input, output string
-		members       int // of the output: 0 where it is not compressed
+		members       int // of the output; 0 if it is not compressed
 	}{
 		"lines":                 {lines, keptLines, 0},
-		"lines of a mark":       {"\xef\xbb\xbf" + lines, keptLines, 0},
+		"lines with a byte order mark":       {"\xef\xbb\xbf" + lines, keptLines, 0},
 		"lines gzipped":         {gzipped(lines), keptLines, 0},
 		"archive":               {archive, kept, 0},
 		"archive of members":    {gzipped(info) + gzipped(small) + gzipped(other) + gzipped(large), kept, 3},
 		"archive of one member": {gzipped(archive), kept, 3},
 		"archive in Zstandard":  {zstded(archive), kept, 3},
-		"archive cut off":       {info + small + large[:len(large)-100], info + small, 0},
+		"truncated archive":       {info + small + large[:len(large)-100], info + small, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, members := written(t, readAll(t, test.input)), 0
@@ -152,7 +152,7 @@ func TestMembersAreCopied(t *testing.T) {
 	}
 }
 
-// gunzipped is what gzip members hold, and how many they are; each begins with a record.
+// gunzipped returns the content and the number of gzip members, each of which begins with a record.
 func gunzipped(t *testing.T, s string) (content string, members int) {
 	t.Helper()
 	in := bufio.NewReader(strings.NewReader(s))
@@ -167,7 +167,7 @@ func gunzipped(t *testing.T, s string) (content string, members int) {
 	return content, members
 }
 
-// Formats of which records cannot be passed through end the reading, also within archives of files.
+// A file of another format ends the reading.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
