@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -287,7 +288,7 @@ func (f *indexFlags) retentionFlags() *indexFlags {
 func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
 	o := &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache}}
 	if f.call.given("max-distance") {
-		o.Index.MaxDistance = distanceOption(*f.k)
+		o.Index.MaxDistance = cmp.Or(*f.k, index.Exact)
 	}
 	o.Compaction.Expiry = f.expiry
 	return o
@@ -297,14 +298,6 @@ func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
 func (f *indexFlags) absent() bool {
 	files, err := os.ReadDir(f.dir)
 	return len(files) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
-}
-
-// distanceOption returns k for the options of an index, in which 0 is the default.
-func distanceOption(k int) int {
-	if k == 0 {
-		return index.Exact
-	}
-	return k
 }
 
 // read opens the index for reading, calls do and closes the index.

@@ -193,7 +193,7 @@ func (j *joining) run(ctx context.Context, what string, do func(s groups.Source,
 	}
 	o := index.JoinOptions{Stars: j.stars}
 	if c.given("max-distance") {
-		o.MaxDistance = distanceOption(j.k)
+		o.MaxDistance = cmp.Or(j.k, index.Exact)
 	}
 	return j.indexes.read(func(x *index.Index) error { return withSource(groups.OfIndex(x, o)) })
 }

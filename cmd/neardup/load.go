@@ -96,7 +96,7 @@ func (c *call) importExport(ctx context.Context, indexes *indexFlags, inputs *in
 	}
 	o := compaction.LoadOptions{KeepAdded: true, Index: indexes.options(first.Analyzer, false).Index}
 	if !c.given("max-distance") && !indexes.exist() {
-		o.Index.MaxDistance = distanceOption(first.MaxDistance)
+		o.Index.MaxDistance = cmp.Or(first.MaxDistance, index.Exact)
 	}
 	path, pipe := name, inputs.Opened[name]
 	if pipe != nil {

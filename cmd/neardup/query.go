@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (q *querying) withIndex(do func(*neardup.Index) error) error {
 // within returns the largest distance of a match; 0 stands for the distance of the index.
 func (q *querying) within() int {
 	if q.call.given("max-distance") {
-		return distanceOption(*q.k)
+		return cmp.Or(*q.k, index.Exact)
 	}
 	return 0
 }

@@ -71,11 +71,7 @@ func (r *run) withIndex(name string, d index.Durability, do func(*index.Index) e
 }
 
 func (r *run) options(d index.Durability) *index.Options {
-	o := &index.Options{MaxDistance: r.MaxDistance, ExpectedDocuments: int64(r.Documents), Durability: d}
-	if r.MaxDistance == 0 {
-		o.MaxDistance = index.Exact
-	}
-	return o
+	return &index.Options{MaxDistance: cmp.Or(r.MaxDistance, index.Exact), ExpectedDocuments: int64(r.Documents), Durability: d}
 }
 
 // load loads the collection into a new index.

@@ -68,24 +68,24 @@ func clipped(s string) string {
 
 // Pair is two documents of a Sample.
 type Pair struct {
-	A, B *Sampled // the earlier one first
-	near float64
+	A, B  *Sampled // the earlier one first
+	share float64  // of the limit to which they are nearest
 }
 
-// Pairs is what a Sample has found.
+// Pairs is the result of Sample.Pairs.
 type Pairs struct {
-	Seen      int64 // documents that went by
-	Documents int   // that were kept and are different
-	Cut       bool  // there are more pairs than were looked at
+	Seen      int64 // documents of the stream
+	Documents int   // different documents of the Sample
+	Cut       bool  // the search ended at MaxPairs
 
-	// Match and Miss are how many pairs of different documents there are at each distance, up to k + Reach.
+	// Match and Miss are the numbers of pairs of different documents at each distance, up to k + Reach.
 	Match, Miss []int64
 
-	Inside, Outside []Pair // the nearest to the limits; no document is in two
+	Inside, Outside []Pair // the pairs nearest to the limits; no document is in two of them
 }
 
-// Pairs compares all that were kept, and names up to most pairs on each side of the limits.
-// Documents equal in all that is compared are one.
+// Pairs compares all documents of the Sample, and returns up to most pairs on each side of the limits.
+// Documents that are equal in all compared fields are one.
 func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, error) {
 	docs := slices.Clone(s.kept)
 	slices.SortStableFunc(docs, func(a, b Sampled) int {
@@ -94,87 +94,59 @@ func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, 
 	docs = slices.CompactFunc(docs, func(a, b Sampled) bool { return a.signature() == b.signature() && a.Scope == b.Scope })
 	reach := min(rule.MaxDistance+Reach, 64)
 	p := &Pairs{Seen: s.seen, Documents: len(docs), Match: make([]int64, reach+1), Miss: make([]int64, reach+1)}
-	inside, outside := nearest{most: most}, nearest{most: most, outside: true}
-	for i, found := range p.near(ctx, docs) {
-		for _, j := range found {
+	pairs := 0
+	var inside, outside []Pair
+	for i := range docs {
+		for j := i + 1; j < len(docs) && !p.Cut; j++ {
 			a, b := &docs[i], &docs[j]
+			if a.Fingerprint.Distance(b.Fingerprint) > reach || a.Scope != b.Scope {
+				continue
+			}
 			if b.at < a.at {
 				a, b = b, a
 			}
 			r := measured(&a.Document, &b.Document, rule)
 			if share, _ := r.Nearness(); r.Match {
 				p.Match[r.Distance]++
-				inside.add(Pair{a, b, share})
+				inside = nearest(append(inside, Pair{a, b, share}), -1)
 			} else {
 				p.Miss[r.Distance]++
-				outside.add(Pair{a, b, share})
+				outside = nearest(append(outside, Pair{a, b, share}), 1)
 			}
+			pairs++
+			p.Cut = pairs == MaxPairs
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
-	p.Inside, p.Outside = inside.choose(), outside.choose()
-	return p, ctx.Err()
+	p.Inside, p.Outside = chosen(inside, -1, most), chosen(outside, 1, most)
+	return p, nil
 }
 
-// near yields for each document those behind it of its scope that are within reach.
-func (p *Pairs) near(ctx context.Context, docs []Sampled) func(yield func(int, []int) bool) {
-	return func(yield func(int, []int) bool) {
-		pairs, reach := 0, len(p.Match)-1
-		var found []int
-		for i := range docs {
-			found = found[:0]
-			for j := i + 1; j < len(docs); j++ {
-				if docs[i].Fingerprint.Distance(docs[j].Fingerprint) <= reach && docs[i].Scope == docs[j].Scope {
-					found = append(found, j)
-				}
-			}
-			if pairs += len(found); pairs > MaxPairs {
-				p.Cut = true
-				return
-			}
-			if ctx.Err() != nil || !yield(i, found) {
-				return
-			}
-		}
+// maxNearest is the number of pairs on one side of the limits that are held.
+const maxNearest = 10_000
+
+// nearest drops the pairs that are far from the limits, if there are many. sign is 1 if a small share is
+// near, and -1 if a large one is.
+func nearest(pairs []Pair, sign float64) []Pair {
+	if len(pairs) < 2*maxNearest {
+		return pairs
 	}
+	sortPairs(pairs, sign)
+	return pairs[:maxNearest]
 }
 
-// nearest keeps the pairs nearest to the limits, from one side.
-type nearest struct {
-	most    int
-	outside bool
-	pairs   []Pair
-	full    bool
-	last    float64 // what a pair must be nearer than, once it is full
+func sortPairs(pairs []Pair, sign float64) {
+	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(sign*a.share, sign*b.share) })
 }
 
-func (n *nearest) add(p Pair) {
-	if n.full && n.order(p.near, n.last) >= 0 {
-		return
-	}
-	if n.pairs = append(n.pairs, p); len(n.pairs) >= 1000*n.most {
-		n.sort()
-		n.pairs = n.pairs[:500*n.most]
-		n.full, n.last = true, n.pairs[len(n.pairs)-1].near
-	}
-}
-
-// order is below 0 where a is nearer than b.
-func (n *nearest) order(a, b float64) int {
-	if n.outside {
-		return cmp.Compare(a, b)
-	}
-	return cmp.Compare(b, a)
-}
-
-func (n *nearest) sort() {
-	slices.SortStableFunc(n.pairs, func(a, b Pair) int { return n.order(a.near, b.near) })
-}
-
-func (n *nearest) choose() (chosen []Pair) {
-	n.sort()
+// chosen returns the pairs nearest to the limits, each document once.
+func chosen(pairs []Pair, sign float64, most int) (chosen []Pair) {
+	sortPairs(pairs, sign)
 	taken := make(map[*Sampled]bool)
-	for _, p := range n.pairs {
-		if len(chosen) < n.most && !taken[p.A] && !taken[p.B] {
+	for _, p := range pairs {
+		if len(chosen) < most && !taken[p.A] && !taken[p.B] {
 			chosen = append(chosen, p)
 			taken[p.A], taken[p.B] = true, true
 		}

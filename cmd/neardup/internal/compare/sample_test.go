@@ -60,8 +60,8 @@ func TestPairsOfSample(t *testing.T) {
 	if !slices.Equal(got.Match, matches) || !slices.Equal(got.Miss, misses) || len(got.Inside) != most || len(got.Outside) != most {
 		t.Fatalf("%v and %v, want %v and %v; %d and %d named", got.Match, got.Miss, matches, misses, len(got.Inside), len(got.Outside))
 	}
-	if got.Inside[0].near != inside || got.Outside[0].near != outside || inside > 1 || outside <= 1 {
-		t.Errorf("the nearest are %v and %v, want %v and %v", got.Inside[0].near, got.Outside[0].near, inside, outside)
+	if got.Inside[0].share != inside || got.Outside[0].share != outside || inside > 1 || outside <= 1 {
+		t.Errorf("the nearest are %v and %v, want %v and %v", got.Inside[0].share, got.Outside[0].share, inside, outside)
 	}
 	for _, pairs := range [][]Pair{got.Inside, got.Outside} {
 		seen := make(map[string]bool)
