@@ -63,21 +63,6 @@ func TestMultiIndexFindsAll(t *testing.T) {
 	})
 }
 
-// TestMultiIndexIsFilledBesideOthers: what was there before is there once, in tables or as one of few, whether it is filled in or not.
-func TestMultiIndexIsFilledBesideOthers(t *testing.T) {
-	fps := testgen.Uniform(rand.New(rand.NewPCG(84, 0)), 4*maxFew)
-	for _, early := range []int{0, 2, maxFew, 2 * maxFew} {
-		h := newMultiIndex(1 << 40)
-		h.Add(fps[:early])
-		h.Fill(fps[early/2:])
-		for i, fp := range fps {
-			if there, known := h.AppendNear(nil, fp, 0); !known || len(there) != 1 {
-				t.Fatalf("number %d, %d early ones: it is there %d times, known is %v", i, early, len(there), known)
-			}
-		}
-	}
-}
-
 // TestMultiIndexGivesUp: with more than fits it holds nothing, and says so.
 func TestMultiIndexGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 0))

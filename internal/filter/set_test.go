@@ -444,30 +444,6 @@ func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, s
 	s.Close()
 }
 
-// TestSetIsNotReadBeyondItsRoom: where there is more than expected, no more is gathered than can be searched in memory.
-func TestSetIsNotReadBeyondItsRoom(t *testing.T) {
-	const room, stored = maxFew + 10, 10 * maxFew
-	var read []int // in each pass
-	s := NewSet(Options{Tables: tablesOf(setPlans[1]), Near: hashTablesBytes + 8*hashBlocks*room, Budget: 1 << 40, Unfiltered: true, Source: Source{
-		Expected: 1,
-		All: func(yield func(uint64, error) bool) {
-			read = append(read, 0)
-			for i := range uint64(stored) {
-				read[len(read)-1]++
-				if !yield(i*0x9e3779b97f4a7c15, nil) {
-					return
-				}
-			}
-		},
-		Done: func(error) {},
-	}})
-	defer s.Close()
-	s.settle()
-	if _, known := s.AppendNear(nil, 0, 3); len(read) != 1 || read[0] != room+1 || known || !s.MayContain(12345) {
-		t.Errorf("%d were read, in passes; what is near is known: %v", read, known)
-	}
-}
-
 // TestSetLoadsAfterAnother: nothing is read for a set before a more urgent one is loaded, and it says yes to everything until then.
 func TestSetLoadsAfterAnother(t *testing.T) {
 	goOn := make(chan struct{})

@@ -2,8 +2,6 @@ package scan
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -164,37 +162,6 @@ func TestLargeBlocks(t *testing.T) {
 	}
 }
 
-// TestPlans: blocks as width~radius, the filter, and the parts.
-func TestPlans(t *testing.T) {
-	for _, c := range []struct {
-		queries, k int
-		collection int64
-		want       string
-	}{
-		{1, 3, defaultCollection, "[]"},
-		{1000, 16, defaultCollection, "[]"},
-		{5, 0, defaultCollection, "[64~0/22 [64~0]]"},
-		{1000, 3, defaultCollection, "[32~1/22 [16~0 16~0] 32~1/22 [16~0 16~0]]"},
-		{1_000_000, 3, defaultCollection, "[32~1/30 [16~0 16~0] 32~1/30 [16~0 16~0]]"},
-		{1_000_000, 3, 1e7, "[32~1/29 [16~0 16~0] 32~1/29 [16~0 16~0]]"},
-		{1_000_000, 3, 1e6, "[32~1/0 [16~0 16~0] 32~1/0 [16~0 16~0]]"},
-		{1_000_000, 6, defaultCollection, "[32~3/0 [16~1 16~1] 32~2/32 [16~1 16~0]]"},
-	} {
-		plan := []any{}
-		text := func(f field) string { return fmt.Sprintf("%d~%d", f.width, f.radius) }
-		for _, b := range planFor(c.queries, c.k, c.collection) {
-			var parts []string
-			for _, p := range b.parts {
-				parts = append(parts, text(p))
-			}
-			plan = append(plan, fmt.Sprintf("%s/%d", text(b.field), b.filterBits), parts)
-		}
-		if got := fmt.Sprint(plan); got != c.want {
-			t.Errorf("%d queries, k = %d, %d fingerprints: %s, want %s", c.queries, c.k, c.collection, got, c.want)
-		}
-	}
-}
-
 func TestScanOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(0, 10).Draw(t, "k")
@@ -276,74 +243,6 @@ func TestPlansCover(t *testing.T) {
 			}
 		}
 	}
-}
-
-// alike returns queries that have much in common, by name.
-func alike(rng *rand.Rand, n int) map[string][]uint64 {
-	center := rng.Uint64()
-	half := func(i, fp uint64) uint64 {
-		if i%2 == 0 {
-			return rng.Uint64()
-		}
-		return fp
-	}
-	all := map[string][]uint64{}
-	for i := range uint64(n) {
-		for name, fp := range map[string]uint64{
-			"numbers in a row":                   i,
-			"few bits, far apart":                i<<52 | i&7<<20 | center&0xfffff,
-			"near one":                           flip(rng, center, rng.IntN(7)),
-			"all but equal":                      center ^ i&3,
-			"half in a row, half random":         half(i, i),
-			"half near one, half random":         half(i, flip(rng, center, rng.IntN(7))),
-			"half of one beginning, half random": half(i, center>>40<<40|rng.Uint64()>>24),
-		} {
-			all[name] = append(all[name], fp)
-		}
-	}
-	return all
-}
-
-// TestQueriesThatAreAlike: whole buckets of them.
-func TestQueriesThatAreAlike(t *testing.T) {
-	distances := []int{0, 1, 3, 6, 10}
-	if testing.Short() {
-		distances = []int{3}
-	}
-	for _, k := range distances {
-		rng := rand.New(rand.NewPCG(testenv.Seed(t), uint64(k)))
-		all := alike(rng, 2000)
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			queries := all[name]
-			fps := make([]uint64, 60)
-			for i := range fps {
-				fps[i] = flip(rng, queries[rng.IntN(len(queries))], rng.IntN(k+3))
-			}
-			fps[0], fps[1], fps[2] = 0, ^uint64(0), rng.Uint64()
-			for _, collection := range collections {
-				q := newQueries(t, queries, k, collection)
-				t.Run(fmt.Sprintf("k=%d/%s/%d", k, name, collection), func(t *testing.T) { checkScan(t, q, queries, fps, k) })
-				// 16 bytes per query, in each table 12 and up to 8, and filters of 64 bits per fingerprint.
-				if n, most := bytesOf(q), int64(len(queries))*(16+int64(k+1)*(12+8))+max(2*8*collection, 2<<22/8); n > most {
-					t.Errorf("k = %d, %s for %d: %d bytes, more than %d", k, name, collection, n, most)
-				}
-			}
-		}
-	}
-}
-
-// bytesOf returns the memory that queries take.
-func bytesOf(q *Queries) int64 {
-	n := 8*len(q.fps) + 4*len(q.places) + 4*len(q.starts)
-	for _, b := range q.blocks {
-		if b.filter != nil {
-			n += 8 * len(b.filter.words)
-		}
-		for _, t := range b.tables {
-			n += 8*len(t.keys) + 4*(len(t.numbers)+len(t.starts))
-		}
-	}
-	return int64(n)
 }
 
 // TestEqualQueries: each of them is found, however many there are.
