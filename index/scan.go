@@ -84,7 +84,6 @@ func eachDocument(ctx context.Context, v *store.View, first uint64, bare bool, y
 
 // VerifyOptions configures Verify. The zero value is ready to use. Its fields:
 //
-//	MemoryBytes int64                           // for sorting parts that differ, at least 32 bytes per 256th of a table's entries. 0: 256 MiB
 //	Progress    func(stage string, done uint64) // called from time to time with the stage and its entries read so far. nil: none
 type VerifyOptions = verify.Options
 

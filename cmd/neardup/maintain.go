@@ -252,8 +252,7 @@ func verifyCommand(a *app) *cobra.Command {
 	return c.runs(func(ctx context.Context) error {
 		bar := progress.New(c.cmd.Name(), c.err, c.outFile())
 		opts := verify.Options{
-			MemoryBytes: 256 << 20,
-			Progress:    func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
+			Progress: func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
 		}
 		var stats index.Stats
 		problems, kinds := 0, make(map[string]int64)

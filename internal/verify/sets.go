@@ -41,16 +41,18 @@ type pairs func(add func(a, b uint64))
 
 type pair = [2]uint64
 
-const pairBytes = 16
+const (
+	pairBytes = 16
+
+	// compareMemory bounds the memory for sorting the parts of two sets that differ. If one part needs more, 32
+	// bytes per 256th of the entries of a table, that much is used.
+	compareMemory = 256 << 20
+)
 
 // compare calls differs with every pair that only one of two sets has. It compares the tallies of
 // the sets first, and reads the parts that differ again.
 func (v *verifier) compare(left, right *tally, leftPairs, rightPairs pairs, differs func(inLeft bool, a, b uint64)) {
-	memory := v.options.MemoryBytes
-	if memory <= 0 {
-		memory = defaultMemory
-	}
-	for _, parts := range differingParts(left, right, memory) {
+	for _, parts := range differingParts(left, right, compareMemory) {
 		l, r := left.collect(leftPairs, parts), right.collect(rightPairs, parts)
 		if v.failed != nil {
 			return

@@ -32,7 +32,6 @@ func TestDifferingParts(t *testing.T) {
 		t.Errorf("equal sets: %d parts", len(got))
 	}
 	for _, memory := range []int64{1, 2000, 1 << 30} {
-		v.options.MemoryBytes = memory
 		parts := differingParts(&left, &right, memory)
 		if n := len(slices.Concat(parts...)); n < 1 || n > 3 || memory == 1 && len(parts) != n || memory > 1<<20 && len(parts) != 1 {
 			t.Errorf("memory %d: %v", memory, parts)

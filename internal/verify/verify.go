@@ -34,16 +34,10 @@ import (
 
 // Options of index.Index.Verify. The zero value is ready to use.
 type Options struct {
-	// MemoryBytes bounds the memory for sorting the parts of two sets that differ. If it is too small for
-	// one part, 32 bytes per 256th of the entries of a table, that much is used. 0: 256 MiB.
-	MemoryBytes int64
-
 	// Progress, if set, is called from time to time with the name of the stage, and how many
 	// entries, or bytes of files, the stage has read.
 	Progress func(stage string, done uint64)
 }
-
-const defaultMemory = 256 << 20
 
 // Source is a snapshot of an index.
 type Source struct {
