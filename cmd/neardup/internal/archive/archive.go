@@ -1,8 +1,8 @@
-// Package archive finds the texts of documents in web archives and files of JSON Lines. It keeps the
-// position of each document, which takes 24 bytes, and reads the text when it is needed.
+// Package archive finds the texts of documents in web archives and files of JSON Lines. It keeps
+// the position of each document, which takes 24 bytes, and reads the text when it is needed.
 //
-// It returns the words of a document only if the text has the signature of the document. So they are the
-// words of the stored text, even if the files have changed.
+// It returns the words of a document only if the text has the signature of the document. So they
+// are the words of the stored text, even if the files have changed.
 package archive
 
 import (
@@ -29,7 +29,8 @@ const MaxDocuments = 8_000_000
 // ErrNotSeekable is matched by the error about a file whose records cannot be read by position.
 var ErrNotSeekable = errors.New("its records cannot be read one by one")
 
-// Archive is a set of open files with the positions of their documents. It is safe for concurrent use.
+// Archive is a set of open files with the positions of their documents. It is safe for concurrent
+// use.
 type Archive struct {
 	signer *page.Signer
 	opts   corpus.Options
@@ -46,9 +47,9 @@ type place struct {
 	file   int
 }
 
-// Open reads the files once, for the positions of their documents. Each file is a web archive, without
-// compression or with one compressed member per record, or JSON Lines without compression. show shows the
-// progress of a reader until stop is called.
+// Open reads the files once, for the positions of their documents. Each file is a web archive,
+// without compression or with one compressed member per record, or JSON Lines without compression.
+// show shows the progress of a reader until stop is called.
 func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer, show func(*corpus.Reader) (stop func())) (*Archive, error) {
 	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
 	for _, name := range files {
@@ -143,8 +144,8 @@ func (a *Archive) Documents() int { return len(a.places) }
 // Left returns the number of documents beyond MaxDocuments.
 func (a *Archive) Left() int64 { return a.left }
 
-// Words returns the words in the first compare.MaxText bytes of the text of a document. They are nil if the
-// files do not have the text as it was when the document was stored.
+// Words returns the words in the first compare.MaxText bytes of the text of a document. They are
+// nil if the files do not have the text as it was when the document was stored.
 func (a *Archive) Words(ctx context.Context, d *index.Document) (words []string, err error) {
 	_, err = a.find(ctx, d.Key, func(r *corpus.Record) bool {
 		words = a.words(r, d)

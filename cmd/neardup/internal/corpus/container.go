@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 )
 
-// maxDirectory bounds the directory of a zip file, which is read into memory. Its entries take about
-// three times as much.
+// maxDirectory bounds the directory of a zip file, which is read into memory. Its entries take
+// about three times as much.
 const maxDirectory = 16 << 20
 
 const (
@@ -147,7 +147,7 @@ func (s *source) zipEntry(f *zip.File) {
 func crawlIn(files []*zip.File) (folder string, ok bool) {
 	for _, f := range files {
 		at := strings.LastIndex("/"+f.Name, "/archive/")
-		if at >= 0 && (at == 0 || !strings.HasPrefix(f.Name, "__MACOSX/")) && strings.Contains(path.Base(f.Name), ".warc") {
+		if at >= 0 && strings.Contains(path.Base(f.Name), ".warc") {
 			folder, ok = f.Name[:at], true
 			break
 		}

@@ -1,14 +1,15 @@
-// Package corpus reads the inputs of the command: web archives, JSON, HTML and text files, folders, zip
-// and tar files, and lists of fingerprints, plain or compressed with gzip, bzip2, xz or Zstandard.
+// Package corpus reads the inputs of the command: web archives, JSON, HTML and text files, folders,
+// zip and tar files, and lists of fingerprints, plain or compressed with gzip, bzip2, xz or
+// Zstandard.
 //
 // A Reader returns a stream of records. Each record is a document, or a skip with a reason and a
-// position. The totals count each record, and records = documents + skips. Damaged input never stops
-// the run: the reader returns what it can read of a damaged file, and Reader.Broken reports the damage
-// at the end. Only an input that cannot be opened ends the run with an error.
+// position. The totals count each record, and records = documents + skips. Damaged input never
+// stops the run: the reader returns what it can read of a damaged file, and Reader.Broken reports
+// the damage at the end. Only an input that cannot be opened ends the run with an error.
 //
-// The reader takes at most a small multiple of Options.MaxDocument of memory, whatever lengths the input
-// declares and however large it is after decompression. In addition, it holds the names in the folders
-// on the path to the current file, because it reads folders in sorted order.
+// The reader takes at most a small multiple of Options.MaxDocument of memory, whatever lengths the
+// input declares and however large it is after decompression. In addition, it holds the names in
+// the folders on the path to the current file, because it reads folders in sorted order.
 package corpus
 
 import (
@@ -61,8 +62,8 @@ type Original struct {
 	Compressed bool   // the file is compressed
 	Header     []byte // of a WARC record, with the empty line that ends it
 	Body       []byte // the block of a WARC record, or a line of JSON with its line end
-	// Member is the gzip member that consists of the WARC record, compressed as in the file. If it is
-	// set, Header and Body are not.
+	// Member is the gzip member that consists of the WARC record, compressed as in the file. If it
+	// is set, Header and Body are not.
 	Member []byte
 }
 
@@ -94,8 +95,8 @@ type Skip struct {
 	Broken bool
 	// Unrecognized is true if the record is a whole file whose format is unknown or not supported.
 	Unrecognized bool
-	// PassedOver is true if the record is a file that is left out on purpose, such as a hidden file or
-	// a file of a crawl that repeats its archives.
+	// PassedOver is true if the record is a file that is left out on purpose, such as a hidden file
+	// or a file of a crawl that repeats its archives.
 	PassedOver bool
 	// Err is the cause, or nil.
 	Err error
@@ -121,20 +122,20 @@ const DefaultMaxDocument = 16 << 20
 type Options struct {
 	// Format is the format of all inputs. The default is Detect.
 	Format Format
-	// MaxDocument is the size in bytes of the largest document after decompression. A larger document
-	// is the skip "too large". Reading takes at most about 10 times as much memory, and a Zstandard
-	// window of up to 128 MiB. The default is DefaultMaxDocument.
+	// MaxDocument is the size in bytes of the largest document after decompression. A larger
+	// document is the skip "too large". Reading takes at most about 10 times as much memory, and a
+	// Zstandard window of up to 128 MiB. The default is DefaultMaxDocument.
 	MaxDocument int64
 	// Fields are the names of the fields of JSON records.
 	Fields Fields
 	// Originals are the formats of records with an Original. The default is none. A file of another
-	// format, or of another format than the first file, ends the run with ErrNoOriginals. Each record
-	// then holds up to about MaxDocument bytes more, or a line of JSON.
+	// format, or of another format than the first file, ends the run with ErrNoOriginals. Each
+	// record then holds up to about MaxDocument bytes more, or a line of JSON.
 	Originals []Format
 	// Stdin is the input "-". The default is os.Stdin.
 	Stdin io.Reader
-	// Output is the file that the output goes to, or nil. Reading it might never end. It is an error
-	// as an input, and a skip in a folder.
+	// Output is the file that the output goes to, or nil. Reading it might never end. It is an
+	// error as an input, and a skip in a folder.
 	Output os.FileInfo
 	// Opened has inputs that are already open, by name.
 	Opened map[string]io.Reader
@@ -142,8 +143,8 @@ type Options struct {
 	names *fieldNames // of Fields
 }
 
-// Fields are the names of the fields of JSON records. A dot leads into an object unless the record has
-// a field with the whole name: "response.body". An empty name means the names in usualFields.
+// Fields are the names of the fields of JSON records. A dot leads into an object unless the record
+// has a field with the whole name: "response.body". An empty name means the names in usualFields.
 type Fields struct {
 	Key     string // a string or a number
 	Content string // a string

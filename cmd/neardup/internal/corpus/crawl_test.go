@@ -9,7 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// crawlFilesOf returns names and contents of the files of a crawl with the pages u and v in a folder.
+// crawlFilesOf returns names and contents of the files of a crawl with the pages u and v in a
+// folder.
 func crawlFilesOf(folder string) []string {
 	return []string{
 		folder + "archive/rec-1.warc.gz", gzipped(response("u", page)) + gzipped(record("resource", "urn:text:https://u/", "text/plain", "A page.")),
@@ -23,8 +24,8 @@ func crawlFilesOf(folder string) []string {
 	}
 }
 
-// Only the web archives of a crawl have documents: in a folder, in one of several folders, in a WACZ
-// file, and in a WACZ file that was unpacked and packed again.
+// Only the web archives of a crawl have documents: in a folder, in one of several folders, in a
+// WACZ file, and in a WACZ file that was unpacked and packed again.
 func TestCrawlFolders(t *testing.T) {
 	files := map[string]string{
 		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...), "again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),

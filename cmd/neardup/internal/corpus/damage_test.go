@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOneDamagedRecord damages one record. In a compressed file, all records before it are read, and the
-// file is broken. In a file that is not compressed, all records are read, except those that the length
-// of a shortened record covers.
+// TestOneDamagedRecord damages one record. In a compressed file, all records before it are read,
+// and the file is broken. In a file that is not compressed, all records are read, except those that
+// the length of a shortened record covers.
 func TestOneDamagedRecord(t *testing.T) {
 	for name, wrap := range map[string]func(string) string{
 		"plain": func(s string) string { return s }, "gzip": gzipped,
@@ -127,7 +127,8 @@ func TestUnsupportedZstd(t *testing.T) {
 	}
 }
 
-// TestXZ reads an output of xz -9, and streams with padding between them, also truncated and damaged.
+// TestXZ reads an output of xz -9, and streams with padding between them, also truncated and
+// damaged.
 func TestXZ(t *testing.T) {
 	const six = "\xfd\x37\x7a\x58\x5a\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x1c\x00\x00\x00\x10\xcf\x58\xcc\xe0\x00\x89\x00\x1c\x5d\x00\x3d\x88\x8a\xa7\x63\xe0\x76\x07\xc5\xb7\x8f\x6a\x54\x39\xa0\x98\xe6\x65\xdf\x65\x77\x98\xa4\x8a\x05\xb3\xc0\x00\x00\xc5\xf4\xb7\x96\x0d\x6b\x01\x0f\x00\x01\x38\x8a\x01\x00\x00\x00\x4b\x9e\x96\x68\xb1\xc4\x67\xfb\x02\x00\x00\x00\x00\x04\x59\x5a"
 	check(t, readString(t, Options{}, six), slices.Repeat([]string{"u text t"}, 6)...)

@@ -20,8 +20,8 @@ import (
 
 const (
 	fileBuffer = 128 << 10
-	// maxWindow bounds the window of Zstandard, as the zstd command does, and the dictionary of xz. The
-	// largest dictionary of the xz command is half as large.
+	// maxWindow bounds the window of Zstandard, as the zstd command does, and the dictionary of xz.
+	// The largest dictionary of the xz command is half as large.
 	maxWindow = 128 << 20
 	// maxDictionary bounds the dictionary at the start of a .warc.zst file.
 	maxDictionary = 16 << 20
@@ -296,8 +296,8 @@ func (d *decompressor) corruption() *corruption {
 // offset returns the position of the next byte in the file.
 func (d *decompressor) offset() int64 { return d.file.n - int64(d.in.Buffered()) }
 
-// Open opens a file, or standard input if the name is "-", and decompresses it according to its first
-// bytes. Read returns an error if the file is damaged.
+// Open opens a file, or standard input if the name is "-", and decompresses it according to its
+// first bytes. Read returns an error if the file is damaged.
 func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 	in := io.NopCloser(stdin)
 	if name != "-" {

@@ -119,8 +119,8 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	return HTMLFile, nil
 }
 
-// formatByStart returns the format of a file by its first bytes, or Detect if they do not suffice. The
-// extension of a page or of code decides if the first bytes are JSON.
+// formatByStart returns the format of a file by its first bytes, or Detect if they do not suffice.
+// The extension of a page or of code decides if the first bytes are JSON.
 func formatByStart(name string, head []byte) Format {
 	head = withoutSpace(head)
 	if recordStart(head) {
@@ -180,8 +180,8 @@ func formatByName(name string) Format {
 	return Detect
 }
 
-// unsupported has the name of formats that are not read, and advice, by extension. Without it, a text
-// file of such a format would be one document.
+// unsupported has the name of formats that are not read, and advice, by extension. Without it, a
+// text file of such a format would be one document.
 var unsupported = map[string][2]string{
 	".csv": csv, ".tsv": csv, ".mht": mhtml, ".mhtml": mhtml, ".cdx": cdx, ".cdxj": cdx, ".parquet": parquet,
 }
@@ -201,9 +201,9 @@ func notSupported(name, advice string) *Skip {
 
 var urlLine = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
 
-// kindOf returns the kind of a document by its declared type, its name, which is a URL or a path, and
-// its content. It is document.KindOf, except that text without a declared type may be code or data of
-// a site.
+// kindOf returns the kind of a document by its declared type, its name, which is a URL or a path,
+// and its content. It is document.KindOf, except that text without a declared type may be code or
+// data of a site.
 func kindOf(contentType, name string, content []byte) (Kind, error) {
 	kind, err := document.KindOf(contentType, content)
 	if err != nil || kind != Text {

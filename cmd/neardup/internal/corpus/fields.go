@@ -29,12 +29,12 @@ const (
 	fields
 )
 
-// bodySimhash is the decimal simhash that httpx computes. It counts only in lists, because it is not
-// comparable with the fingerprints of pages.
+// bodySimhash is the decimal simhash that httpx computes. It counts only in lists, because it is
+// not comparable with the fingerprints of pages.
 const bodySimhash = "hash.body_simhash"
 
-// usualFields has the names that crawlers and corpora use. If a record has several of them, the first
-// name counts. A dot leads into an object.
+// usualFields has the names that crawlers and corpora use. If a record has several of them, the
+// first name counts. A dot leads into an object.
 var usualFields = [fields][]string{
 	keyField: {
 		"url",                          // crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
@@ -116,8 +116,8 @@ type value struct {
 // values are the fields of a record.
 type values [fields]value
 
-// status returns the HTTP status of the page in a record, or 0 if it has none. Programs that have only
-// floating-point numbers, such as pandas, write it as 404.0.
+// status returns the HTTP status of the page in a record, or 0 if it has none. Programs that have
+// only floating-point numbers, such as pandas, write it as 404.0.
 func (v *values) status() int {
 	status, err := strconv.Atoi(strings.TrimSuffix(string(v[statusField].text()), ".0"))
 	if err != nil || status < 100 || status > 599 {
@@ -144,8 +144,8 @@ func newDecoder(record []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// find returns the fields of a record, which must be one object. Each run of bytes that are not UTF-8
-// is U+FFFD. NaN and infinite numbers, which Python writes, are null.
+// find returns the fields of a record, which must be one object. Each run of bytes that are not
+// UTF-8 is U+FFFD. NaN and infinite numbers, which Python writes, are null.
 func (f *fieldNames) find(record []byte) (*values, error) {
 	v, err := f.findIn(record)
 	if err != nil {
@@ -180,8 +180,8 @@ func (f *fieldNames) findIn(record []byte) (*values, error) {
 	return v, nil
 }
 
-// choose returns the first of the names of a field that a record has. A content of white space counts
-// only if there is no other content.
+// choose returns the first of the names of a field that a record has. A content of white space
+// counts only if there is no other content.
 func (f *fieldNames) choose(n field, all map[string]jsontext.Value) (blank value) {
 	for _, name := range f.names[n] {
 		switch found, ok := all[name]; {
@@ -208,7 +208,8 @@ func withoutNaN(record []byte) []byte {
 }
 
 // read reads an object, and the objects in it that may have wanted fields, into all. The nesting of
-// these objects is bounded by the dots in the names. Of a name that occurs twice, the last value counts.
+// these objects is bounded by the dots in the names. Of a name that occurs twice, the last value
+// counts.
 func (f *fieldNames) read(d *jsontext.Decoder, record []byte, path string, all map[string]jsontext.Value) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err

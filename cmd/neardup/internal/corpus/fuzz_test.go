@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/internal/mediatype"
 )
 
-// fuzzRead reads an input. It checks the totals, the sizes of documents, and that a compressed archive
-// has the same records.
+// fuzzRead reads an input. It checks the totals, the sizes of documents, and that a compressed
+// archive has the same records.
 func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 	const limit = 1000
 	opts := Options{Format: format, MaxDocument: limit}

@@ -35,7 +35,8 @@ func (s *source) jsonValues() {
 	}, func(dst []byte, limit int) ([]byte, int64, bool) { return s.w.cut(dst, limit, new(valueCutter).next) })
 }
 
-// objects reads an object with cut, as lookahead.line reads a line, each time that begin returns true.
+// objects reads an object with cut, as lookahead.line reads a line, each time that begin returns
+// true.
 func (s *source) objects(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
 	s.w.skipMark()
 	opts := &s.opts // the records must not keep the buffers of s

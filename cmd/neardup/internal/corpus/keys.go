@@ -7,8 +7,8 @@ import (
 )
 
 // QuoteKey returns a key as lists contain it. A key that begins with a double quote, or that has
-// characters that are not printable, such as line breaks and tabs, becomes a string in double quotes
-// with the escapes of Go.
+// characters that are not printable, such as line breaks and tabs, becomes a string in double
+// quotes with the escapes of Go.
 func QuoteKey(key string) string {
 	if isPrintable(key) && !strings.HasPrefix(key, `"`) {
 		return key
@@ -25,8 +25,8 @@ func KeyBytes(key string) []byte {
 	return []byte(key)
 }
 
-// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each after a tab. They do not change. A
-// field that is not quoted correctly is returned as it is.
+// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each after a tab. They do not
+// change. A field that is not quoted correctly is returned as it is.
 func UnquoteKey(field string) string {
 	if !strings.HasPrefix(field, `"`) {
 		return field
@@ -60,8 +60,8 @@ func isPrintable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
 
-// Host returns the host of a key that is a URL, in lower case and without user, port and final dot. It
-// returns "" if the key has no host. net/url refuses many URLs of crawls.
+// Host returns the host of a key that is a URL, in lower case and without user, port and final dot.
+// It returns "" if the key has no host. net/url refuses many URLs of crawls.
 func Host(key string) string {
 	scheme, rest, ok := strings.Cut(key, "://")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/?#") {

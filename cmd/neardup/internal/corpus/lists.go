@@ -141,9 +141,9 @@ func (c *Chunk) parseLine(line string) (fp fingerprint.Fingerprint, key string, 
 }
 
 // Chunks yields the fingerprints of all inputs, which are lists, in order. If Options.Format is
-// Detect, a list is U64LE or JSONL if its extension or its first byte says so, or else Fingerprints.
-// Lines that are not fingerprints are skips. If work is not nil, it is called with each chunk before
-// the chunk is yielded, on several goroutines and in any order.
+// Detect, a list is U64LE or JSONL if its extension or its first byte says so, or else
+// Fingerprints. Lines that are not fingerprints are skips. If work is not nil, it is called with
+// each chunk before the chunk is yielded, on several goroutines and in any order.
 //
 // An error ends the sequence: an error of RawRecords or of work, or a document in a list, which
 // matches ErrNotFingerprint.
@@ -174,7 +174,8 @@ func (r *Reader) Chunks(ctx context.Context, work func(*Chunk) error) iter.Seq2[
 	}
 }
 
-// readLists reads all inputs as lists, and passes on their chunks unparsed until give returns false.
+// readLists reads all inputs as lists, and passes on their chunks unparsed until give returns
+// false.
 func (r *Reader) readLists(ctx context.Context, give func(*Chunk) bool) error {
 	run := &run{Reader: r, ctx: ctx}
 	run.read = func(s *source) {
@@ -282,8 +283,8 @@ func (s *source) readWords(c *Chunk) (more bool) {
 	return true
 }
 
-// readLines reads lines into a chunk. If undecided is set, the lines have to tell the notation of the
-// list. It returns the number of lines, and false at the end of the file.
+// readLines reads lines into a chunk. If undecided is set, the lines have to tell the notation of
+// the list. It returns the number of lines, and false at the end of the file.
 func (s *source) readLines(c *Chunk, undecided bool) (lines uint64, more bool) {
 	const limit = maxListLine + len("\r\n")
 	for len(c.text) < chunkBytes {

@@ -35,8 +35,8 @@ type pieces struct {
 
 func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.size)]) }
 
-// readChunks reads a list. It checks the totals, and that the work on a chunk is done before the chunk is
-// yielded.
+// readChunks reads a list. It checks the totals, and that the work on a chunk is done before the
+// chunk is yielded.
 func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []listed, skips []Record, broken error) {
 	t.Helper()
 	opts.Stdin = in

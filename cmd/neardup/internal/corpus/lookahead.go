@@ -14,8 +14,9 @@ import (
 // lookaheadBytes is the number of bytes that a lookahead can peek.
 const lookaheadBytes = 64 << 10
 
-// lookahead is the reader of all formats. It returns the decompressed bytes of a file, peeks the next
-// bytes, and tells where gzip members begin. Reading ends at the end of the file or at corruption.
+// lookahead is the reader of all formats. It returns the decompressed bytes of a file, peeks the
+// next bytes, and tells where gzip members begin. Reading ends at the end of the file or at
+// corruption.
 type lookahead struct {
 	src    *decompressor
 	text   io.Reader // src, or the UTF-8 text of src if it is UTF-16
@@ -180,8 +181,9 @@ func (l *lookahead) corruption() *corruption {
 // ended reports whether the end of the file is here.
 func (l *lookahead) ended() bool { return len(l.peek(1)) == 0 && l.src.err == io.EOF }
 
-// line appends the next line with its line feed to dst, but only up to a length of limit. It returns
-// the size of the line, which is 0 at the end or at corruption, and whether the line has a line feed.
+// line appends the next line with its line feed to dst, but only up to a length of limit. It
+// returns the size of the line, which is 0 at the end or at corruption, and whether the line has a
+// line feed.
 func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole bool) {
 	return l.cut(dst, limit, func(c []byte) (int, bool) {
 		if end := bytes.IndexByte(c, '\n'); end >= 0 {
@@ -191,8 +193,8 @@ func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole 
 	})
 }
 
-// cut is like line, but next determines the end of the part: it returns how many bytes of c belong to
-// the part, and whether the part ends there.
+// cut is like line, but next determines the end of the part: it returns how many bytes of c belong
+// to the part, and whether the part ends there.
 func (l *lookahead) cut(dst []byte, limit int, next func(c []byte) (n int, ended bool)) (part []byte, size int64, whole bool) {
 	for !whole {
 		c := l.chunk()

@@ -78,8 +78,8 @@ func zstdWriter(w io.Writer) io.WriteCloser {
 	return z
 }
 
-// TestMemory reads hostile inputs of 32 MiB, or of 2 GB as in docs/limits.md, with documents of at most
-// 1 MiB.
+// TestMemory reads hostile inputs of 32 MiB, or of 2 GB as in docs/limits.md, with documents of at
+// most 1 MiB.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
@@ -169,8 +169,8 @@ func TestMemory(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)
 			}
-			// About ten documents of 1 MiB, or the skips of a chunk of a list, are in memory. On a busy machine,
-			// garbage takes up to as much again.
+			// About ten documents of 1 MiB, or the skips of a chunk of a list, are in memory. On a
+			// busy machine, garbage takes up to as much again.
 			limit := uint64(30 << 20)
 			if strings.HasPrefix(test.name, "tiny") {
 				limit = 20 << 20
@@ -189,8 +189,8 @@ func layers(s string, n int) string {
 	return s
 }
 
-// readMeasured reads an input. It returns the beginning of each record, without repetitions, and the
-// peak of the heap.
+// readMeasured reads an input. It returns the beginning of each record, without repetitions, and
+// the peak of the heap.
 func readMeasured(t *testing.T, format Format, input io.Reader) (records string, peak uint64) {
 	r := newReader(t, Options{Format: format, MaxDocument: 1 << 20, Stdin: input}, "-")
 	last := ""

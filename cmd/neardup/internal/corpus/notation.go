@@ -60,8 +60,8 @@ func notationOf(lines []string) (n notation, sure bool) {
 	return decimalNotation, signed || longest > 16
 }
 
-// hasHexPrefix reports whether digits begin with 0x, or with the letter and colon that stand for the
-// kind of an image hash.
+// hasHexPrefix reports whether digits begin with 0x, or with the letter and colon that stand for
+// the kind of an image hash.
 func hasHexPrefix(digits string) bool {
 	return strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") || len(digits) == 18 && digits[1] == ':'
 }

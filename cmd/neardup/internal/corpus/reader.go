@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// Reader reads inputs one after the other. Call either RawRecords or Chunks, once. The other methods
-// are safe for concurrent use.
+// Reader reads inputs one after the other. Call either RawRecords or Chunks, once. The other
+// methods are safe for concurrent use.
 type Reader struct {
 	inputs []string
 	opts   Options
@@ -29,8 +29,8 @@ type Reader struct {
 	places int64  // number of broken places
 }
 
-// New returns a reader of inputs: files, folders with all files below them, or "-" for standard input.
-// It opens none of them, but returns an error if an input does not exist.
+// New returns a reader of inputs: files, folders with all files below them, or "-" for standard
+// input. It opens none of them, but returns an error if an input does not exist.
 func New(inputs []string, opts Options) (*Reader, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -50,8 +50,8 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Progress returns the number of bytes read from the files before decompression, and the size of all
-// files. The size is -1 before Measure returns, and if an input is standard input or a pipe.
+// Progress returns the number of bytes read from the files before decompression, and the size of
+// all files. The size is -1 before Measure returns, and if an input is standard input or a pipe.
 func (r *Reader) Progress() (read, total int64) { return r.done.Load(), r.total.Load() }
 
 // Measure determines the size of all files for Progress.
@@ -83,8 +83,8 @@ func (r *Reader) Measure(ctx context.Context) error {
 }
 
 const (
-	// maxReasons bounds the number of reasons that are counted separately. Reasons quote media types,
-	// which the input chooses.
+	// maxReasons bounds the number of reasons that are counted separately. Reasons quote media
+	// types, which the input chooses.
 	maxReasons = 200
 	// otherReasons counts skips beyond maxReasons.
 	otherReasons = "other reasons"
@@ -141,8 +141,8 @@ func (r *Reader) count(input, documents int, skips ...Record) {
 // ErrBroken is matched by the error of Reader.Broken.
 var ErrBroken = errors.New("broken input")
 
-// Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. The error
-// has the first such place so far and the number of places. Each place is also a skip.
+// Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. The
+// error has the first such place so far and the number of places. Each place is also a skip.
 func (r *Reader) Broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,8 @@ func (r *Reader) Broken() error {
 	return fmt.Errorf("%w: %s byte %d: %w%s", ErrBroken, r.broken.Source, r.broken.Offset, r.broken.Skip, more)
 }
 
-// MissingFields returns the names in Options.Fields that no record has had so far, each with its flag.
+// MissingFields returns the names in Options.Fields that no record has had so far, each with its
+// flag.
 func (r *Reader) MissingFields() (missing []string) {
 	named := &r.opts.Fields
 	for _, f := range []struct {
@@ -203,9 +204,10 @@ func (u *RawRecord) Place() (source string, number int64) { return u.record.Sour
 // Bytes returns the memory that the record holds until it is parsed.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
 
-// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, the error of
-// ctx, or ErrNoOriginals. Any other problem is a record with a Skip. The end of a record must be found
-// in order, but RawRecord.Parse, which takes most of the time, may run on several goroutines.
+// RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, the
+// error of ctx, or ErrNoOriginals. Any other problem is a record with a Skip. The end of a record
+// must be found in order, but RawRecord.Parse, which takes most of the time, may run on several
+// goroutines.
 func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 	return func(yield func(*RawRecord, error) bool) {
 		run := &run{Reader: r, ctx: ctx, read: (*source).records}

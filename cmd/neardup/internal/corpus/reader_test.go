@@ -108,8 +108,8 @@ func TestMissingInputs(t *testing.T) {
 	}
 }
 
-// A file in a folder that cannot be opened is a skip and a broken place. Not even root can open paths
-// that are too long for the system.
+// A file in a folder that cannot be opened is a skip and a broken place. Not even root can open
+// paths that are too long for the system.
 func TestUnreadable(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"b.html": page})
 	t.Chdir(folder)
@@ -273,8 +273,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// slow is an input that comes in pieces. Reading a piece is an error before all records of the earlier
-// pieces were yielded.
+// slow is an input that comes in pieces. Reading a piece is an error before all records of the
+// earlier pieces were yielded.
 type slow struct {
 	t      *testing.T
 	pieces []string // each is a record and the beginning of the next one

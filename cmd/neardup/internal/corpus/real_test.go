@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// expectDocuments reads an archive with one record per gzip member with the standard library. It returns
-// the number of records by type, and the documents.
+// expectDocuments reads an archive with one record per gzip member with the standard library. It
+// returns the number of records by type, and the documents.
 func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []string, contents [][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)

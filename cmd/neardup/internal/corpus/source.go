@@ -120,9 +120,9 @@ func (s *source) entryKey(name string) string {
 // ErrNoOriginals is matched by the error about a file whose format is not in Options.Originals.
 var ErrNoOriginals = errors.New("its records cannot be passed through")
 
-// CheckOriginals returns the error with which the formats of the files will end the run. It does not
-// check standard input, pipes and the files in archives. It also returns an error if one of the files
-// is the output.
+// CheckOriginals returns the error with which the formats of the files will end the run. It does
+// not check standard input, pipes and the files in archives. It also returns an error if one of the
+// files is the output.
 func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	ahead := &Reader{opts: r.opts}
 	ahead.opts.Output = nil // here, the output in a folder is an error too

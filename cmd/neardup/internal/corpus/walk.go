@@ -29,8 +29,8 @@ type found struct {
 }
 
 // walk visits the files in a folder and below it in the order of their names. It does not follow
-// links, which may lead out of the folder or form a circle. In the folder of a crawl, it visits only
-// the web archives.
+// links, which may lead out of the folder or form a circle. In the folder of a crawl, it visits
+// only the web archives.
 func walk(ctx context.Context, folder string, visit func(found) error) error {
 	root, err := filepath.EvalSymlinks(folder) // the folder itself may be a link
 	if err != nil {

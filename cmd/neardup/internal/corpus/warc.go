@@ -20,8 +20,8 @@ const (
 	httpSlack = 1 << 20
 	// maxRecordHeader bounds the header of a record. Its URL may be a data URL.
 	maxRecordHeader = 1 << 20
-	// maxReread bounds how many bytes are read again after wrong Content-Lengths, in addition to the
-	// size of the archive.
+	// maxReread bounds how many bytes are read again after wrong Content-Lengths, in addition to
+	// the size of the archive.
 	maxReread = 64 << 20
 	// maxPages bounds archive.pages. A conversion follows its page within that many pages.
 	maxPages = 1 << 16
@@ -29,10 +29,10 @@ const (
 
 var pageSeed = maphash.MakeSeed()
 
-// archive reads a WARC file. A record ends after its Content-Length, if a record, two empty lines, a
-// gzip member or the end of the file follows. Otherwise, the Content-Length is wrong, and the record
-// ends where the next record begins: at the first line within the Content-Length that begins a record,
-// or else at the next such line or gzip member. Other bytes between records are one skip.
+// archive reads a WARC file. A record ends after its Content-Length, if a record, two empty lines,
+// a gzip member or the end of the file follows. Otherwise, the Content-Length is wrong, and the
+// record ends where the next record begins: at the first line within the Content-Length that begins
+// a record, or else at the next such line or gzip member. Other bytes between records are one skip.
 type archive struct {
 	*source
 	limit    int             // of the bytes of a block that are kept
@@ -158,8 +158,8 @@ func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 	return size, nil
 }
 
-// copyBytes reads n bytes into a.content. It stops at a gzip member that begins with a record, at the
-// end of the file and at corruption.
+// copyBytes reads n bytes into a.content. It stops at a gzip member that begins with a record, at
+// the end of the file and at corruption.
 func (a *archive) copyBytes(n int64) (size int64) {
 	a.content = slices.Grow(a.content, int(min(n, int64(a.limit))))
 	for size < n && !a.atMemberRecord() {
@@ -244,7 +244,8 @@ func isNonDocument(kind string) bool {
 	return slices.Contains([]string{"warcinfo", "request", "metadata", "revisit", "continuation"}, kind)
 }
 
-// interpret makes a record of a header and of the block in a.content, of which size bytes were read.
+// interpret makes a record of a header and of the block in a.content, of which size bytes were
+// read.
 func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	skip := func(s *Skip) *RawRecord { return &RawRecord{record: Record{Skip: s}} }
 	switch {
@@ -305,9 +306,9 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	}
 }
 
-// crawlerRecord returns the kind of a record that a crawler wrote about a page or about itself, or ""
-// for a page. Crawlers store settings and logs as metadata://... (wget) and urn:X-..., and the text or
-// a screenshot of a page as urn:KIND:URL (Browsertrix) or KIND:URL (brozzler).
+// crawlerRecord returns the kind of a record that a crawler wrote about a page or about itself, or
+// "" for a page. Crawlers store settings and logs as metadata://... (wget) and urn:X-..., and the
+// text or a screenshot of a page as urn:KIND:URL (Browsertrix) or KIND:URL (brozzler).
 func crawlerRecord(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, ":")
 	if len(scheme) > 40 {
@@ -391,8 +392,8 @@ func nextRecordStart(b []byte) int {
 // recordStartBytes is the number of bytes that recordStart needs.
 const recordStartBytes = 32
 
-// recordStart reports whether b begins with the version line of a WARC record. Some writers add spaces
-// to it.
+// recordStart reports whether b begins with the version line of a WARC record. Some writers add
+// spaces to it.
 func recordStart(b []byte) bool {
 	return versionLine.Match(b[:min(len(b), recordStartBytes)])
 }
@@ -408,8 +409,8 @@ type recordHeader struct {
 	length      int64 // -1 if Content-Length is missing or not a number
 }
 
-// parseRecordHeader parses a header. If a field occurs twice, the first value counts. wget 1.x writes
-// the URL in angle brackets.
+// parseRecordHeader parses a header. If a field occurs twice, the first value counts. wget 1.x
+// writes the URL in angle brackets.
 func parseRecordHeader(b []byte) recordHeader {
 	fields := headerFields(b)
 	first := func(name string) string { return append(fields[name], "")[0] }

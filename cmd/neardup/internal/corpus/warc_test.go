@@ -85,7 +85,8 @@ func TestGrowingArchive(t *testing.T) {
 	}
 }
 
-// A record with a wrong Content-Length ends where the next record begins, and no other record is lost.
+// A record with a wrong Content-Length ends where the next record begins, and no other record is
+// lost.
 func TestWrongContentLength(t *testing.T) {
 	a, b, c := response("a", page), response("b", page), response("c", page)
 	if n := len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page); n != 71 {

@@ -1,6 +1,6 @@
-// Package original writes records as they are in their files. It copies lines of JSON and the header
-// and block of WARC records byte for byte. If the first WARC record comes from a compressed file,
-// each record is a gzip member: the member of the input, if it consists of the record alone.
+// Package original writes records as they are in their files. It copies lines of JSON and the
+// header and block of WARC records byte for byte. If the first WARC record comes from a compressed
+// file, each record is a gzip member: the member of the input, if it consists of the record alone.
 package original
 
 import (

@@ -81,14 +81,14 @@ func TestBytesAsTheyWere(t *testing.T) {
 		input, output string
 		members       int // of the output; 0 if it is not compressed
 	}{
-		"lines":                 {lines, keptLines, 0},
-		"lines with a byte order mark":       {"\xef\xbb\xbf" + lines, keptLines, 0},
-		"lines gzipped":         {gzipped(lines), keptLines, 0},
-		"archive":               {archive, kept, 0},
-		"archive of members":    {gzipped(info) + gzipped(small) + gzipped(other) + gzipped(large), kept, 3},
-		"archive of one member": {gzipped(archive), kept, 3},
-		"archive in Zstandard":  {zstded(archive), kept, 3},
-		"truncated archive":       {info + small + large[:len(large)-100], info + small, 0},
+		"lines":                        {lines, keptLines, 0},
+		"lines with a byte order mark": {"\xef\xbb\xbf" + lines, keptLines, 0},
+		"lines gzipped":                {gzipped(lines), keptLines, 0},
+		"archive":                      {archive, kept, 0},
+		"archive of members":           {gzipped(info) + gzipped(small) + gzipped(other) + gzipped(large), kept, 3},
+		"archive of one member":        {gzipped(archive), kept, 3},
+		"archive in Zstandard":         {zstded(archive), kept, 3},
+		"truncated archive":            {info + small + large[:len(large)-100], info + small, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, members := written(t, readAll(t, test.input)), 0
@@ -102,7 +102,8 @@ func TestBytesAsTheyWere(t *testing.T) {
 	}
 }
 
-// stored compresses records with a level and a header that the writer does not use, each as a member.
+// stored compresses records with a level and a header that the writer does not use, each as a
+// member.
 func stored(t *testing.T, records ...string) (members []string) {
 	t.Helper()
 	for i, record := range records {
