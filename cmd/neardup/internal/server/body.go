@@ -77,11 +77,6 @@ type window struct {
 // windowLimit is the number of documents of a window.
 const windowLimit = 256
 
-func (w *window) add(number int, text []byte) {
-	w.items = append(w.items, item{number: number, text: text})
-	w.docs, w.reasons = append(w.docs, index.Document{}), append(w.reasons, "")
-}
-
 // eachWindow reads the documents of a request and answers them in order. It calls work with up to 256 of
 // them, and the function that work returns for each that is not malformed. stores reports whether the
 // documents are stored.
@@ -111,7 +106,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	}
 	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
 	if !a.asLines {
-		w.add(1, body)
+		w.items = []item{{number: 1, text: body}}
 	} else if err = s.eachLine(a, w, body, work); err != nil {
 		return a.end(err)
 	}
@@ -120,6 +115,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 
 // eachLine adds the lines of a body that are not blank to a window, and answers each window but the last one.
 func (s *Server) eachLine(a *answer, w *window, body []byte, work func(*window) func(n int) (any, error)) error {
+	w.items = make([]item, 0, min(windowLimit, 1+bytes.Count(body, []byte{'\n'})))
 	number := 0
 	for text := range bytes.SplitSeq(bytes.TrimPrefix(body, []byte("\ufeff")), []byte{'\n'}) {
 		number++
@@ -135,13 +131,14 @@ func (s *Server) eachLine(a *answer, w *window, body []byte, work func(*window) 
 				return err
 			}
 		}
-		w.add(number, text)
+		w.items = append(w.items, item{number: number, text: text})
 	}
 	return nil
 }
 
 // answer answers the documents of a window, and empties it.
 func (s *Server) answer(a *answer, w *window, work func(*window) func(n int) (any, error)) error {
+	w.docs, w.reasons = make([]index.Document, len(w.items)), make([]string, len(w.items))
 	check.Parallel(len(w.items), func(n int) { s.analyze(w, n) })
 	answer := work(w)
 	a.documents += len(w.items)
@@ -158,7 +155,7 @@ func (s *Server) answer(a *answer, w *window, work func(*window) func(n int) (an
 			return err
 		}
 	}
-	w.items, w.docs, w.reasons = w.items[:0], w.docs[:0], w.reasons[:0]
+	w.items = w.items[:0]
 	return nil
 }
 
