@@ -48,7 +48,7 @@ func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answe
 }
 
 // batchWindow is the number of queries of one pass over the index.
-const batchWindow = 1 << 20
+var batchWindow = 1 << 20
 
 func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) (err error) {
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))

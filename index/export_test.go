@@ -17,11 +17,12 @@ func (x *Index) AroundApply(f func()) { x.aroundApply = f }
 // Commits returns the number of commits so far.
 func (x *Index) Commits() uint64 { return x.applied.Load() }
 
-// SetMaxBatchHits sets the number of hits that a pass over the index keeps, until restore is called.
-func SetMaxBatchHits(n int64) (restore func()) {
-	before := maxBatchHits
-	maxBatchHits = n
-	return func() { maxBatchHits = before }
+// SetBatchLimits sets the number of queries of a pass over the index, and the number of hits that it keeps, until
+// restore is called.
+func SetBatchLimits(queries int, hits int64) (restore func()) {
+	queriesBefore, hitsBefore := batchWindow, maxBatchHits
+	batchWindow, maxBatchHits = queries, hits
+	return func() { batchWindow, maxBatchHits = queriesBefore, hitsBefore }
 }
 
 // RecentLimit is the number of recent writes that an index lists.

@@ -260,10 +260,8 @@ func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
 	}
 }
 
-// TestQueryBatchWithManyHits: if a pass over the index has more hits than are kept, the answers are the same.
-func TestQueryBatchWithManyHits(t *testing.T) {
-	const kept = 700
-	defer index.SetMaxBatchHits(kept)()
+// TestQueryBatchBeyondItsLimits has more queries than one pass over the index answers, or more hits than a pass keeps.
+func TestQueryBatchBeyondItsLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 5))
 	m := openModelled(t, index.Options{})
 	defer m.Close()
@@ -273,17 +271,24 @@ func TestQueryBatchWithManyHits(t *testing.T) {
 	for i, q := range testgen.Queries(rng, fps, len(queries), 3)[:len(queries)] {
 		queries[i].Fingerprint = fingerprint.Fingerprint(q)
 	}
-	found := 0
-	for got, err := range m.QueryBatch(testhook.WithScannedBatches(t.Context(), true), queries) {
-		must(t, err)
-		want := m.Docs.Near(m.Rule, &index.Document{Fingerprint: queries[got.Query].Fingerprint}, 0)
-		if diff := indextest.Difference(got.Matches, want); diff != "" {
-			t.Fatalf("query %d: %s", got.Query, diff)
+	for _, limits := range []struct {
+		queries int
+		hits    int64
+	}{{1 << 20, 700}, {150, 1 << 20}} {
+		restore := index.SetBatchLimits(limits.queries, limits.hits)
+		found, next := 0, 0
+		for got, err := range m.QueryBatch(testhook.WithScannedBatches(t.Context(), true), queries) {
+			must(t, err)
+			want := m.Docs.Near(m.Rule, &index.Document{Fingerprint: queries[next].Fingerprint}, 0)
+			if diff := indextest.Difference(got.Matches, want); got.Query != next || diff != "" {
+				t.Fatalf("answer %d is for query %d: %s", next, got.Query, diff)
+			}
+			found, next = found+len(want), next+1
 		}
-		found += len(want)
-	}
-	if found < 2*kept {
-		t.Errorf("%d matches: not more than are kept at once", found)
+		restore()
+		if found < 2*700 || next != len(queries) {
+			t.Errorf("%+v: %d matches, %d of %d answers", limits, found, next, len(queries))
+		}
 	}
 	for a, err := range m.QueryBatch(t.Context(), nil) {
 		t.Errorf("an answer to no query: %+v, %v", a, err)
