@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,26 +28,21 @@ func compactCommand(a *app) *cobra.Command {
 		Use:   "compact --index DIR [flags]",
 		Short: "Pack the tables, reclaim the space of deleted documents, or change the plan",
 		Long: `Pack the tables and reclaim the space of deleted documents. No other process may have the index open.
-With --plan, the index gets other tables, and with --max-distance another largest distance.`,
+With --plan, the index gets other tables, and with --max-distance another largest distance and the best
+tables for it.`,
 		Example: `  neardup compact --index ix
-  neardup compact --index ix --plan auto --max-distance 3`,
+  neardup compact --index ix --max-distance 3`,
 		Args: cobra.NoArgs,
 	})
 	c.interrupted = "no document is changed; run it again to do the rest"
 	indexes := c.requiredIndexFlag()
 	design := c.flags.String("plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
 	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the new plan (default unchanged)")
-	c.check(func() error {
-		if c.given("max-distance") && *design == "" {
-			return usagef("--max-distance requires --plan, such as --plan auto")
-		}
-		return nil
-	})
 	return c.runs(func(ctx context.Context) error {
 		var opts compaction.Options
-		if *design != "" {
+		if *design != "" || c.given("max-distance") {
 			var err error
-			if opts.Plan, err = indexes.newPlan(*design, *k); err != nil {
+			if opts.Plan, err = indexes.newPlan(cmp.Or(*design, "auto"), *k); err != nil {
 				return err
 			}
 		}
@@ -94,6 +90,7 @@ arguments or lines are IDs. An ID is never used again: a document that was store
 ` + quotedKeys,
 		Example: `  neardup delete --index ix http://example.org/
   neardup clusters --index ix --removals | neardup delete --index ix --ids -`,
+		Args: cobra.MinimumNArgs(1),
 	})
 	indexes := c.requiredIndexFlag()
 	byID := c.flags.Bool("ids", false, "delete by ID")
@@ -109,9 +106,6 @@ type deleteLine struct {
 const deleteBatch = 4096
 
 func (c *call) delete(ctx context.Context, indexes *indexFlags, byID bool) error {
-	if len(c.args) == 0 {
-		return usagef("nothing to delete: give a KEY, or - to read keys from standard input")
-	}
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
 		if err != nil {

@@ -67,8 +67,7 @@ const (
 )
 
 func (s *serving) check() error {
-	switch {
-	case s.tokenFile == "" && !isLoopback(s.listen):
+	if s.tokenFile == "" && !isLoopback(s.listen) {
 		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an address such as 127.0.0.1:7490", s.listen)
 	}
 	return nil
@@ -124,8 +123,10 @@ func (s *serving) run(ctx context.Context) (err error) {
 		default:
 		}
 	}
-	background := func(what string, err error) {
-		logFailure(log, what, err)
+	background := func(what string, err error) { // which is retried later
+		if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
+			log.Warn(what+" failed", "error", err.Error())
+		}
 		if errors.Is(err, index.ErrFailed) {
 			end(err)
 		}
@@ -177,13 +178,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 		err = nil // a signal is the usual end
 	}
 	return errors.Join(err, x.Close())
-}
-
-// logFailure logs an error of work in the background, which is retried later.
-func logFailure(log *slog.Logger, what string, err error) {
-	if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
-		log.Warn(what+" failed", "error", err.Error())
-	}
 }
 
 // pages returns the web pages, with the texts of the archives.
