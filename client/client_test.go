@@ -18,7 +18,7 @@ import (
 
 var must = testenv.Must
 
-// A crawler that asks a served index links neither the index nor its store.
+// TestLinksNoStore: the client links neither the index nor its store.
 func TestLinksNoStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -48,10 +48,10 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// stats is what a server says to Open.
+// stats is the answer of a server to Open.
 const stats = `{"tables":1}`
 
-// What answers in JSON and is no neardup is not opened; where it stands in the place of one, nothing is taken for a verdict.
+// TestStranger: a server that is not neardup is not opened. Its answers are not taken for verdicts.
 func TestStranger(t *testing.T) {
 	said := "{}"
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, said+"\n") }))
@@ -79,7 +79,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// An answer with fewer lines than the call is no end of anything.
+// TestAnswerBreaksOff: an answer with fewer lines than documents is an error.
 func TestAnswerBreaksOff(t *testing.T) {
 	short := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -95,7 +95,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	}
 }
 
-// An answer that has no end is not read into memory, and not asked for again.
+// TestAnswerWithoutEnd: an endless answer is not read into memory, and the call is not repeated.
 func TestAnswerWithoutEnd(t *testing.T) {
 	defer func(n int64) { maxAnswer = n }(maxAnswer)
 	maxAnswer = 1 << 20
@@ -135,7 +135,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestServerThatIsSilent: a server that takes calls and does not answer, before or within an answer, does not hold them for ever.
+// TestServerThatIsSilent: a call ends if the server does not answer, or stops within an answer.
 func TestServerThatIsSilent(t *testing.T) {
 	silent := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +163,8 @@ func TestServerThatIsSilent(t *testing.T) {
 	}
 }
 
-// TestRetry: documents that an earlier try has answered are not sent again, and a context ends the repetition with the reason of the last failure.
+// TestRetry: documents that an earlier try has answered are not sent again. If a context ends the
+// retries, the error includes the last failure.
 func TestRetry(t *testing.T) {
 	var bodies []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -35,7 +35,8 @@ func full() []any {
 	}
 }
 
-// Each line, with and without each of its fields, is what encoding/json writes, and is read back as it was.
+// TestAppend: each object, with and without each of its fields, is encoded as by encoding/json and
+// decoded without change.
 func TestAppend(t *testing.T) {
 	for _, whole := range full() {
 		v := reflect.ValueOf(whole).Elem()
@@ -82,7 +83,7 @@ func checkAppend(t *testing.T, v any) {
 	}
 }
 
-// Whatever is read is written so that the same is read again.
+// FuzzParse: an object that is decoded and encoded again does not change.
 func FuzzParse(f *testing.F) {
 	for _, v := range full() {
 		line, err := Encode(v)

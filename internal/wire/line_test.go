@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// Keys that are different on the way in are different when they are read, or the line is skipped.
+// TestParseLineKeys: different keys stay different, or the line is malformed.
 func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
@@ -27,7 +27,7 @@ func TestParseLineKeys(t *testing.T) {
 	}
 }
 
-// An error of a line describes the fault in terms of JSON.
+// TestParseLineErrors: errors describe the fault in terms of JSON.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a","tokens":"x"}`:                       `tokens must not be a string`,
@@ -60,7 +60,7 @@ func TestParseLineErrors(t *testing.T) {
 	}
 }
 
-// The key and the document of a line are read as the command reads them.
+// TestParseLineFields: the fields of a line give its key and its page.
 func TestParseLineFields(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"url":"https://a.example/","text":"b"}`:            `"https://a.example/" plain text "b"`,

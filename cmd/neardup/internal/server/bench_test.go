@@ -18,8 +18,9 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// BenchmarkCheck checks random fingerprints, durably, by 64 goroutines: in an index of this process, and through
-// a server in it, some in a call. Processor time is that of both sides, and of making the documents, some 0.3 us each.
+// BenchmarkCheck checks random fingerprints durably from 64 goroutines: with an index in the
+// process, and through a server in the process, with one or with 256 documents per call. The
+// processor time includes the client, the server, and about 0.3 µs per document to make it.
 func BenchmarkCheck(b *testing.B) {
 	for _, size := range []int{1, 256} {
 		for _, served := range []bool{false, true} {

@@ -25,14 +25,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// impatient are limits that a test can wait for.
+// impatient has limits that a test can wait for.
 var impatient = Limits{
 	MemoryBytes: 2 << 20, RequestBytes: 1 << 20, PageBytes: 64 << 10,
 	ReadTimeout: 300 * time.Millisecond, WriteTimeout: time.Second,
 }
 
-// talk sends text to a server, in parts with pauses between them, and returns all that it says before it ends the
-// connection. It must do so by itself.
+// talk sends the parts to a server with pauses between them, and returns the answer up to the end
+// of the connection. The server must end it.
 func talk(t *testing.T, address string, parts ...string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -54,8 +54,8 @@ func talk(t *testing.T, address string, parts ...string) string {
 	return string(said)
 }
 
-// TestHostileConnections: a connection with anything else than requests ends by itself, with the answer that it should have, and
-// only requests that were sent completely are done.
+// TestHostileConnections: a connection that does not send valid requests ends by itself, with the
+// right answer. Only complete requests are executed.
 func TestHostileConnections(t *testing.T) {
 	const check = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
 	slowly := make([]string, 20) // a byte per 0.1 s
@@ -115,7 +115,7 @@ func TestHostileConnections(t *testing.T) {
 	}
 }
 
-// memoryIsFree waits until no request has memory.
+// memoryIsFree waits until no request holds memory.
 func memoryIsFree(t *testing.T, s *Server) {
 	t.Helper()
 	waitFor(t, func() bool {
@@ -127,8 +127,8 @@ func memoryIsFree(t *testing.T, s *Server) {
 	})
 }
 
-// TestMemoryIsBounded: the memory of 500 connections that send slowly, send too much, do not read, or disconnect is bounded, the
-// server answers others meanwhile, and all of it is free in the end.
+// TestMemoryIsBounded: the memory of 500 connections that send slowly, send too much, do not read,
+// or disconnect is bounded. The server answers others meanwhile, and all memory is free in the end.
 func TestMemoryIsBounded(t *testing.T) {
 	x := open(t, inMemory())
 	limits := Limits{MemoryBytes: 64 << 20, RequestBytes: 8 << 20, PageBytes: 1 << 20, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
@@ -189,7 +189,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	memoryIsFree(t, s)
 }
 
-// TestAnswersAreBounded: long answers to queries take memory of the limit.
+// TestAnswersAreBounded: long answers to queries count against the memory limit.
 func TestAnswersAreBounded(t *testing.T) {
 	x := open(t, inMemory())
 	docs := make([]index.Document, maxMatches+1)
@@ -224,7 +224,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	memoryIsFree(t, s)
 }
 
-// TestLargestDocument: the largest page is answered whatever the limit of a request, as a page and in base64.
+// TestLargestDocument: the largest page is answered, whatever the limit of a request, as a page and
+// in base64.
 func TestLargestDocument(t *testing.T) {
 	s, address := serve(t, open(t, nil), Options{Limits: Limits{PageBytes: 200 << 10, RequestBytes: 1, MemoryBytes: 1}})
 	body := strings.Repeat("a word ", 200<<10/7+1)[:200<<10]
@@ -249,7 +250,7 @@ func waitFor(t *testing.T, ok func() bool) {
 	t.Error("the condition is not met within 20 s")
 }
 
-// TestBusy: a request for which there is no memory is refused, and a client repeats it until there is.
+// TestBusy: a request is refused if there is no memory for it. A client repeats it until there is.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	s, address := serve(t, open(t, nil), Options{Limits: impatient})
@@ -303,14 +304,14 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// unheard has a call done, and nobody hears of it.
+// unheard executes a call and drops the answer.
 func unheard(h http.Handler, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	h.ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// A call whose answer was lost is tried again, and stores its documents once.
+// TestLostAnswer: a call whose answer was lost is repeated, and stores its documents once.
 func TestLostAnswer(t *testing.T) {
 	x := open(t, nil)
 	lost := 0
@@ -338,7 +339,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestPanic: a panic ends its call only, and is logged with its trace.
+// TestPanic: a panic in a handler ends only its call, and is logged with its trace.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
 	_, address := serve(t, open(t, nil), Options{Log: slog.New(slog.NewTextHandler(&logged, nil)), Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -353,8 +354,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// FuzzCalls: whatever is sent, there is an answer with a status and a body that this package has for it, and
-// all that was claimed is given back.
+// FuzzCalls: every request gets an answer with a valid status, and all claimed memory is released.
 func FuzzCalls(f *testing.F) {
 	x, err := neardup.Open("pages", inMemory())
 	must(f, err)
@@ -395,7 +395,7 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// secured serves with TLS, and returns how a caller knows it.
+// secured serves with TLS, and returns the address and the configuration of a client.
 func secured(t *testing.T, x *neardup.Index, o Options) (address string, known *tls.Config) {
 	t.Helper()
 	made := httptest.NewTLSServer(http.NotFoundHandler())
@@ -405,7 +405,7 @@ func secured(t *testing.T, x *neardup.Index, o Options) (address string, known *
 	return strings.Replace(address, "http:", "https:", 1), made.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
-// TestTLS: with TLS there are HTTP/1.1 and HTTP/2.
+// TestTLS: TLS connections use HTTP/2 or HTTP/1.1.
 func TestTLS(t *testing.T) {
 	address, known := secured(t, open(t, inMemory()), Options{})
 	for _, two := range []bool{true, false} {
@@ -426,7 +426,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A page of another site cannot have a browser make a call, with GET neither; it may link to the pages for people.
+// TestCrossOriginCalls: a web page of another site cannot make calls, even with GET. It may link to
+// the web pages.
 func TestCrossOriginCalls(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
 	for _, path := range []string{"/v1/explain?key=a", "/v1/stats", "/groups?host=a", "/"} {

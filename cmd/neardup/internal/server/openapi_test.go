@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// jsonSchema is as much of a schema as GET /openapi.json has.
+// jsonSchema has the fields of a schema that GET /openapi.json uses.
 type jsonSchema struct {
 	Ref        string `json:"$ref"`
 	Type       any
@@ -128,7 +128,8 @@ func (o *openAPIDocument) checkAnswer(method, path string, r *http.Response) err
 	}
 }
 
-// TestOpenAPI: every call is in GET /openapi.json, and its answers, also to errors, have the type and the fields of the document.
+// TestOpenAPI: GET /openapi.json describes every call. The answers, including errors, have the
+// described types and fields.
 func TestOpenAPI(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(), Limits: Limits{PageBytes: 1 << 10}})
 	r, err := http.Get(address + "/openapi.json")
@@ -200,7 +201,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// figuresOf returns the names of the figures that a server has.
+// figuresOf returns the names of the metrics of a server.
 func figuresOf(t *testing.T) map[string]bool {
 	t.Helper()
 	s, address := serve(t, open(t, nil), Options{})
@@ -215,7 +216,7 @@ func figuresOf(t *testing.T) map[string]bool {
 	return has
 }
 
-// The figures that docs/operations.md lists are those that /metrics has, but for Go's and the process's.
+// TestListOfMetrics: docs/operations.md lists all metrics of neardup.
 func TestListOfMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	must(t, err)
@@ -230,7 +231,7 @@ func TestListOfMetrics(t *testing.T) {
 	}
 }
 
-// Every figure of the dashboard is one that /metrics has.
+// TestDashboard: the dashboard uses only existing metrics.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/serve/grafana.json")
 	must(t, err)

@@ -41,7 +41,7 @@ func TestHTTPReference(t *testing.T) {
 	}
 }
 
-// printed are the objects that subcommands print, which docs/reference/output.md describes.
+// printed are the objects that subcommands print too. docs/reference/output.md describes them.
 var printed = map[reflect.Type]string{
 	reflect.TypeFor[compare.Result](): "compare", reflect.TypeFor[match.Stats](): "stats", reflect.TypeFor[compaction.Report](): "compact",
 }

@@ -72,7 +72,8 @@ func open(t *testing.T, o *neardup.Options) *neardup.Index {
 	return x
 }
 
-// Where the disk is full, each write says so, the log once, and who asks whether a restart would help hears that it would. Queries go on.
+// TestFullDisk: if the disk is full, each write returns an error, the error is reported once, and
+// health checks fail. Queries still work.
 func TestFullDisk(t *testing.T) {
 	var full atomic.Bool
 	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -134,7 +135,7 @@ func dial(t *testing.T, address string, o *client.Options) *client.Client {
 	return c
 }
 
-// answerOf is what a call was answered.
+// answerOf returns the status and the body of an answer.
 func answerOf(t *testing.T, r *http.Response, err error) (status int, said string) {
 	t.Helper()
 	if err != nil {
@@ -240,7 +241,7 @@ func TestContentEncoding(t *testing.T) {
 	}
 }
 
-// Whole verdicts are the same, with all that there is to know of the other document.
+// TestVerdictsAreThoseOfTheIndex: served verdicts are equal to the verdicts of the index.
 func TestVerdictsAreThoseOfTheIndex(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).UTC()
 	options := &neardup.Options{Index: index.Options{Now: func() time.Time { return now }}}
@@ -326,7 +327,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	}
 }
 
-// An index is packed, and copied, while documents come; what was checked before and meanwhile is in both.
+// TestCompactAndCheckpoint: an index is compacted and copied during checks. Documents that were
+// checked before are in the index and in the copy.
 func TestCompactAndCheckpoint(t *testing.T) {
 	x := open(t, nil)
 	folder := t.TempDir()
@@ -389,8 +391,8 @@ func finished(t *testing.T, url string) (said string) {
 	return said
 }
 
-// A caller that does not wait for the answer does not cancel the compaction or the checkpoint that it started, one runs at a time, and the
-// end of the server cancels it and waits for it.
+// TestTasks: a client that disconnects does not cancel its compaction or checkpoint. One of each
+// runs at a time. The end of the server cancels it and waits for it.
 func TestTasks(t *testing.T) {
 	s, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir()})
 	begun, release := make(chan struct{}), make(chan error)
@@ -490,8 +492,8 @@ func TestLineFields(t *testing.T) {
 	}
 }
 
-// TestContentType: the Content-Type of a body selects its parser and the form of the answer. A body that does not fit is refused, and
-// nothing of it is stored.
+// TestContentType: the Content-Type of a body selects its parser and the form of the answer. If the
+// body does not fit, nothing is stored.
 func TestContentType(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<title>a</title>\n<p>some words\n"
 	const pretty = "{\n  \"url\": \"p\",\n  \"text\": \"some words\"\n}\n"
@@ -569,7 +571,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestUnknownPaths: a path or a method that there is not gets an error of JSON, also among the pages for people.
+// TestUnknownPaths: an unknown path or method gets an error in JSON, with and without web pages.
 func TestUnknownPaths(t *testing.T) {
 	for _, page := range []http.Handler{nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page") })} {
 		_, address := serve(t, open(t, nil), Options{Page: page})
@@ -633,7 +635,8 @@ func TestListAndDelete(t *testing.T) {
 	}
 }
 
-// TestExplain: explain returns the verdict that check returns then, and the documents that decide it, and stores nothing.
+// TestExplain: explain returns the verdict that check would return and the nearest documents, and
+// stores nothing.
 func TestExplain(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})

@@ -43,7 +43,7 @@ func (t testTexts) Documents() int { return len(t) }
 
 const ferry = "the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one "
 
-// testPages are those of an index of documents that are near each other, hostile ones among them.
+// testPages returns the pages of an index of similar documents, some with hostile keys and texts.
 func testPages(t *testing.T) *Pages {
 	t.Helper()
 	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), nil)
@@ -84,7 +84,7 @@ func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
 	return w
 }
 
-// Each page says what there is, and is safe whatever keys and texts hold.
+// TestPages: each page has its content, and hostile keys and texts are shown as text.
 func TestPages(t *testing.T) {
 	p := testPages(t)
 	q := url.QueryEscape
@@ -143,7 +143,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// More at once than there is room for are told to come again.
+// TestRoom: requests over the limit get 503.
 func TestRoom(t *testing.T) {
 	p := testPages(t)
 	p.scan <- struct{}{}
@@ -162,7 +162,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// watched notes how many texts are read at once.
+// watched records the largest number of texts in memory.
 type watched struct {
 	Texts
 	pages *Pages
@@ -174,7 +174,7 @@ func (w *watched) Words(ctx context.Context, d *index.Document) ([]string, error
 	return w.Texts.Words(ctx, d)
 }
 
-// No more texts are read at once than there is room for: each takes several times its size.
+// TestTextsWait: the number of texts in memory is bounded.
 func TestTextsWait(t *testing.T) {
 	p := testPages(t)
 	texts := &watched{Texts: p.opts.Texts, pages: p}
@@ -192,7 +192,7 @@ func TestTextsWait(t *testing.T) {
 	}
 }
 
-// A closed index is told of.
+// TestClosedIndex: the pages of a closed index are errors.
 func TestClosedIndex(t *testing.T) {
 	p := testPages(t)
 	p.source.(*neardup.Index).Close()
@@ -203,7 +203,7 @@ func TestClosedIndex(t *testing.T) {
 	}
 }
 
-// What is packed in the background is told while it goes on, afterwards, and where it fails.
+// TestCompactionIsTold: the overview shows a running, a finished and a failed compaction.
 func TestCompactionIsTold(t *testing.T) {
 	for want, c := range map[string]compaction.BackgroundStats{
 		"none in the background since the start": {},
@@ -228,7 +228,7 @@ func (failing) Compaction() compaction.BackgroundStats {
 	return compaction.BackgroundStats{Failure: "no room on <disk>"}
 }
 
-// Of many groups the largest are kept, at one size the first ones, and no more meanwhile.
+// TestLargestGroups: the largest groups are kept, and of equal groups the first ones.
 func TestLargestGroups(t *testing.T) {
 	g := new(groupsPage)
 	for n := range 1000 {
@@ -243,7 +243,7 @@ func TestLargestGroups(t *testing.T) {
 	}
 }
 
-// Equal documents of a host are one group, also where they are more than are counted.
+// TestLargeGroup: equal documents are one group, even if they are more than the limit.
 func TestLargeGroup(t *testing.T) {
 	p := testPages(t)
 	x := p.source.(*neardup.Index)

@@ -46,7 +46,7 @@ var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": 
 
 func (r *Report) page() *reportPage {
 	p := &reportPage{Report: r, Title: "Near-duplicates", Policy: policy("'none'")}
-	p.Summary = fmt.Sprintf("%s, %s, in %s", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), durationText(r.Took))
+	p.Summary = fmt.Sprintf("%s, %s, in %v", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), r.Took.Round(time.Millisecond))
 	setShares(r.Skips)
 	setShares(r.Groups)
 	for _, v := range r.Verdicts {

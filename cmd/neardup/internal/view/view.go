@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
@@ -71,18 +70,8 @@ func count(n any) string {
 
 // shortCount formats a number with at most four digits and a unit.
 func shortCount(v float64) string {
-	for _, unit := range []struct {
-		of   float64
-		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if v >= unit.of {
-			if unit.name == "k" {
-				unit.of = 1e3
-			}
-			return strconv.FormatFloat(v/unit.of, 'g', 3, 64) + unit.name
-		}
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
+	value, unit := humanize.ComputeSI(v)
+	return strconv.FormatFloat(value, 'g', 4, 64) + unit
 }
 
 func percent(part, of int64) string {
@@ -90,16 +79,6 @@ func percent(part, of int64) string {
 		return "-"
 	}
 	return strconv.FormatFloat(100*float64(part)/float64(of), 'f', 1, 64) + " %"
-}
-
-func durationText(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
 }
 
 // shownKey formats a key: a long key loses its middle, and characters that are not printable are escaped.
