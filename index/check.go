@@ -286,40 +286,17 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 // match returns the document that document i is a duplicate of. Either it is stored, or it is the document
 // origin of the window; then only the distance is set.
 func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
-	if w.x.opts.SiteTemplates {
-		return w.matchOfSite(ctx, r, i)
-	}
-	doc := &w.docs[i]
-	like := Query{Signature: doc.Signature(), Scope: doc.Scope, Limit: 1}
-	nearest, err := r.matches(ctx, &like, w.hits[i], w.replaced)
-	if err != nil {
-		return of, -1, false, err
-	}
-	best := candidateMatch{distance: r.s.plan.MaxDistance + 1}
-	if len(nearest) > 0 {
-		of, found = nearest[0], true
-		best = candidateMatch{of.Distance, of.ID}
-	}
-	j, distance := w.nearestStored(i, best)
-	if j >= 0 {
-		of, found = Match{Distance: distance}, true
-	}
-	return of, j, found, nil
-}
-
-// matchOfSite is match with Options.SiteTemplates.
-func (w *window) matchOfSite(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
-	site := match.NewSite(rule, doc, func(c *match.Candidate) (duplicates.Texts, error) { return w.textsOf(c) })
+	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
 	inWindow := w.storedNear(i, rule.MaxDistance)
 	done := false
 	offer := func(c match.Candidate) error {
 		for err == nil && !done && len(inWindow) > 0 && idOf(&inWindow[0]).before(candidateMatch{c.Distance, c.ID}) {
-			done, err = site.Offer(inWindow[0])
+			done, err = search.Offer(inWindow[0])
 			inWindow = inWindow[1:]
 		}
 		if err == nil && !done {
-			done, err = site.Offer(c)
+			done, err = search.Offer(c)
 		}
 		return err
 	}
@@ -331,7 +308,7 @@ func (w *window) matchOfSite(ctx context.Context, r *reader, i int) (of Match, o
 			continue
 		}
 		shingles, known := w.x.shingles.get(c.id)
-		if site.Full() && known && rule.RulesOut(int(c.hit.distance), shingles, doc.Signature()) {
+		if search.Full() && known && rule.RulesOut(int(c.hit.distance), shingles, doc.Signature()) {
 			continue
 		}
 		d, stored, err := r.document(c.id, c.hit.stored)
@@ -347,13 +324,13 @@ func (w *window) matchOfSite(ctx context.Context, r *reader, i int) (of Match, o
 	}
 	for _, c := range inWindow {
 		if !done && err == nil {
-			done, err = site.Offer(c)
+			done, err = search.Offer(c)
 		}
 	}
 	if !done && err == nil {
-		err = site.Finish()
+		err = search.Finish()
 	}
-	if c := site.Found(); c != nil && err == nil {
+	if c := search.Found(); c != nil && err == nil {
 		return c.Match, c.Origin, true, nil
 	}
 	return of, -1, false, err
@@ -408,26 +385,6 @@ type candidateMatch struct {
 
 func (m candidateMatch) before(other candidateMatch) bool {
 	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
-}
-
-// nearestStored returns the nearest document of the window that matches document i, is or will be
-// stored, and precedes the best match so far, or -1. Documents without an ID follow all documents with
-// an ID, in the order of the window.
-func (w *window) nearestStored(i int, best candidateMatch) (nearest, distance int) {
-	nearest = -1
-	rule, doc := w.x.rule(w.x.Plan()), &w.docs[i]
-	for n, fp := range w.fingerprints {
-		d := doc.Fingerprint.Distance(fp)
-		if d > best.distance {
-			continue
-		}
-		j := w.stored[n]
-		m := candidateMatch{d, cmp.Or(w.verdicts[j].Document.ID, 1<<63+uint64(j))}
-		if m.before(best) && rule.Matches(doc, &w.docs[j]) {
-			nearest, best = j, m
-		}
-	}
-	return nearest, best.distance
 }
 
 // commit commits the documents from one to the one before another. Documents that recent writes of
@@ -489,7 +446,7 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 	if !others.all && len(others.writes) == 0 {
 		return nil
 	}
-	k, neighbours := w.x.Plan().MaxDistance, w.x.opts.SiteTemplates
+	k, neighbours := w.x.Plan().MaxDistance, w.x.opts.siteTexts() >= 0
 	for i := from; i < to; i++ {
 		of := w.verdicts[i].Of.ID
 		if j := w.origin[i]; j >= 0 {

@@ -394,10 +394,7 @@ func (x *Index) crowded() (texts uint64, message string) {
 	if p.Key == "" {
 		name = fmt.Sprintf("document %d", p.ID)
 	}
-	advice := "; if they are different pages of one template, set SiteTemplates (--site-templates)"
-	if x.opts.SiteTemplates {
-		advice = ""
-	}
+	advice := "; if they are different pages of one template, set a smaller SiteTexts (--site-texts)"
 	n := p.Texts.Estimate()
 	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: compare some of them with it (neardup compare)%s", n, name, advice)
 }

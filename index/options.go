@@ -2,7 +2,6 @@ package index
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -75,16 +74,19 @@ type Options struct {
 	// compared. Other values below 1 are an error.
 	MaxLengthRatio float64
 
-	// SiteTemplates separates pages of one site that share a template, such as the products of a shop. A
-	// site is the host of keys that are URLs, within a scope. CheckAndAdd compares a page with the nearest
-	// stored pages of its site: a stored page of the site is a match only if the page has the same Digest,
-	// or is at most half as far from it (2*d1 + d2) as from the median of the nearest 16 others within
-	// MaxDistance. With fewer than two others, the usual limits apply until duplicates with two different texts were
-	// found; after that, about 16 shingles may differ. Like the limits above, the option is not recorded,
-	// and the answers of Query do not depend on it. It needs Shingles, so a negative MaxShingleDistance
-	// is an error. With concurrent calls, a page may be compared before the duplicates of the other
-	// calls are counted. See docs/quality.md.
-	SiteTemplates bool
+	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such as the
+	// products of a shop. A site is the host of keys that are URLs, within a scope. A stored page of the
+	// same site is a match only if the page has the same Digest, or is at most half as far from it (2*d1 + d2)
+	// as from the median of the nearest 16 others of the site among the nearest 64 documents within
+	// MaxDistance. With fewer than two others, the usual limits apply until duplicates with SiteTexts
+	// different texts were found; after that, about 16 shingles may differ. So of each template, about
+	// SiteTexts pages may be lost. A small SiteTexts also separates versions of a page that are stored under
+	// several URLs of a site. 0: 4. Below 0: pages of one site are compared as all others.
+	//
+	// Like the limits above, the option is not recorded, and the answers of Query do not depend on it. Sites
+	// are ignored if Shingles are not compared. With concurrent calls, a page may be compared before the
+	// duplicates of the other calls are counted. See docs/quality.md.
+	SiteTexts int
 
 	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
 	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called by
@@ -176,11 +178,10 @@ func (o *Options) check() error {
 	case o.Durability != Sync && o.Durability != NoSync:
 		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)", o.Durability, Sync, NoSync)
 	}
-	if o.SiteTemplates && o.MaxShingleDistance < 0 {
-		return errors.New("SiteTemplates needs Shingles, and MaxShingleDistance is negative: they are not compared")
-	}
 	return o.rule(0).Check()
 }
+
+func (o *Options) siteTexts() int { return cmp.Or(o.SiteTexts, match.SiteTexts) }
 
 // plan returns the plan of a new index.
 func (o *Options) plan() (*plan.Plan, error) {

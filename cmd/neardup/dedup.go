@@ -42,7 +42,7 @@ after its verdict is durable.`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c),
+		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTextsFlag(c),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
 	c.sizeFlag(&inputs.MaxDocument, "max-document-size", "16MiB", 1<<20, "skip documents larger than this `size`")

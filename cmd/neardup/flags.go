@@ -326,7 +326,7 @@ type matchFlags struct {
 	shingle   int
 	allowance int
 	ratio     float64
-	templates bool
+	siteTexts int
 }
 
 func (c *call) matchFlags() *matchFlags {
@@ -337,15 +337,21 @@ func (c *call) matchFlags() *matchFlags {
 	return f
 }
 
-// siteTemplatesFlag adds the flag that separates pages of one template.
-func (f *matchFlags) siteTemplatesFlag(c *call) *matchFlags {
-	c.flags.BoolVar(&f.templates, "site-templates", false, "separate pages of one site (the host of their URLs) that share a template, by how different the stored pages of the site are")
+// siteTextsFlag adds the flag that separates pages of one template.
+func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
+	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts, "separate pages of one site (the host of their URLs) that share a template, once this `number` of different texts were found to be near-duplicates (-1: never)")
+	c.check(func() error {
+		if f.siteTexts != -1 && f.siteTexts < 1 {
+			return usagef("--site-texts is %d, want 1 or more, or -1 for never", f.siteTexts)
+		}
+		return nil
+	})
 	return f
 }
 
 // set sets the rule of an index.
 func (f *matchFlags) set(o *index.Options) {
-	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTemplates = f.shingle, f.allowance, f.ratio, f.templates
+	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTexts = f.shingle, f.allowance, f.ratio, f.siteTexts
 }
 
 // rule returns the rule for the distance k.

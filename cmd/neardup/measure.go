@@ -82,7 +82,7 @@ notices in five scripts, with two fetches of each page.`,
   neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv
   neardup eval --generated 1`,
 	})
-	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), c.matchFlags()
+	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), c.matchFlags().siteTextsFlag(c)
 	c.flags.StringVar(&inputs.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
 	k := c.distanceFlag(defaultK, eval.MaxDistance, "`distance` of the rule that is measured in addition to the curves")
 	seeds := c.flags.Uint("seeds", 5, "`number` of hash seeds, over which figures are means; dedup uses the first one")
@@ -121,7 +121,9 @@ notices in five scripts, with two fetches of each page.`,
 		}
 		rule := eval.Rule(limit)
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
-			report = labelled.Measure(rule)
+			if report, err = labelled.Measure(ctx, rule, limits.siteTexts); err != nil {
+				return nil, err
+			}
 			report.Analyzer = signers[0].Name()
 			if *compare {
 				if report.Methods, err = labelled.Compare(ctx, report, signers); err != nil {

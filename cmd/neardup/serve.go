@@ -37,7 +37,7 @@ stored.`,
 		Args: cobra.NoArgs,
 	})
 	c.interrupted = "answered documents are stored"
-	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTemplatesFlag(c)}
+	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTextsFlag(c)}
 	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
 	c.flags.StringVar(&s.tokenFile, "token-file", "", "`file` with the token of authorized callers in its first line")
 	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")

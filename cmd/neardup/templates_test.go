@@ -11,8 +11,8 @@ import (
 )
 
 // TestSiteTemplates crawls sites whose products share templates: the summary, the report, stats and the groups
-// name the stored page that the other ones are taken for, and with --site-templates the products are stored.
-func TestSiteTemplates(t *testing.T) {
+// name the stored page that the other ones are taken for if sites are ignored; otherwise the products are stored.
+func TestSiteTexts(t *testing.T) {
 	var crawl strings.Builder
 	contents := make(map[string]bool)
 	for _, p := range sitegen.Crawl(sitegen.Product, 1, 40) {
@@ -29,8 +29,8 @@ func TestSiteTemplates(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		dir, report := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "report.html")
 		args := []string{"dedup", "--index", dir, "--report", report, pages}
-		if separate {
-			args = append(args, "--site-templates")
+		if !separate {
+			args = append(args, "--site-texts", "-1")
 		}
 		code, out, errs := runHere("", args...)
 		stored := make(map[string]bool)
@@ -42,7 +42,7 @@ func TestSiteTemplates(t *testing.T) {
 			}
 		}
 		kept[separate] = len(stored)
-		const warning, advice = "different texts of one site are duplicates of \"http://product-latin-", "set SiteTemplates (--site-templates)"
+		const warning, advice = "different texts of one site are duplicates of \"http://product-latin-", "set a smaller SiteTexts (--site-texts)"
 		if code != exitDone || strings.Contains(errs, warning) == separate || strings.Contains(errs, advice) == separate {
 			t.Errorf("separate %v: %d, %s", separate, code, errs)
 		}
@@ -54,10 +54,7 @@ func TestSiteTemplates(t *testing.T) {
 		}
 	}
 	if len(contents) != 8*40 || kept[false] > len(contents)/4 || kept[true] < len(contents)*9/10 {
-		t.Errorf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
+		t.Errorf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false], kept[true], len(contents))
 	}
-	t.Logf("%d products are kept, with --site-templates %d, of %d", kept[false], kept[true], len(contents))
-	if code, _, errs := runHere("", "dedup", "--site-templates", "--max-shingle-distance", "-1", pages); code != exitFailed || !strings.Contains(errs, "SiteTemplates needs Shingles") {
-		t.Errorf("without shingles: %d, %s", code, errs)
-	}
+	t.Logf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false], kept[true], len(contents))
 }

@@ -20,14 +20,14 @@ type Rule struct {
 	ShortAllowance     int
 	MaxLengthRatio     float64 // below 0: lengths are not compared
 	KeepDuplicates     bool
-	SiteTemplates      bool
+	SiteTexts          int // below 0: sites are ignored
 }
 
 // RuleOf returns the rule of an index with these options and this MaxDistance.
 func RuleOf(o index.Options, maxDistance int) Rule {
 	return Rule{
 		maxDistance, cmp.Or(o.MaxShingleDistance, match.MaxShingleDistance), max(0, cmp.Or(o.ShortAllowance, match.ShortAllowance)),
-		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates, o.SiteTemplates,
+		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates, cmp.Or(o.SiteTexts, match.SiteTexts),
 	}
 }
 

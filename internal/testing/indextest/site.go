@@ -3,6 +3,7 @@ package indextest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,14 +34,14 @@ func (m *Model) count(d, of *index.Document) {
 
 // matching returns at least the first document that d is a duplicate of.
 func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
-	if !m.Rule.SiteTemplates {
+	if m.Rule.SiteTexts < 0 || m.Rule.MaxShingleDistance < 0 {
 		return docs.Near(m.Rule, d, 1)
 	}
 	anything := m.Rule // within k bits
 	anything.MaxShingleDistance, anything.MaxLengthRatio = -1, -1
 	near := docs.Near(anything, d, 0)
-	var site []index.Match // the first 17 of the site
-	for _, n := range near {
+	var site []index.Match // the first 17 of the site among the nearest 64
+	for _, n := range near[:min(len(near), 64)] {
 		if ofSite(d, &n) && len(site) < 17 {
 			site = append(site, n)
 		}
@@ -63,7 +64,13 @@ func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
 			slices.Sort(others)
 			return 2*farness(d, &n) > others[len(others)/2]
 		}
-		if c := m.Counts[n.ID]; c == nil || len(c.Texts) < 2 {
+		texts := make(map[index.Document]bool)
+		for _, other := range site {
+			if c := m.Counts[other.ID]; c != nil {
+				maps.Copy(texts, c.Texts)
+			}
+		}
+		if len(texts) < m.Rule.SiteTexts {
 			return false
 		}
 		bits := d.Shingles.Distance(n.Shingles)

@@ -103,7 +103,11 @@ func (l *Labelled) bestMethod(seeds [][][]found, thresholds []int) (best Method,
 			best, threshold = m, t
 		}
 	}
-	best.Crawl = l.crawl(seeds, threshold)
+	stored := make([][]bool, len(seeds))
+	for seed, documents := range seeds {
+		stored[seed] = crawlFound(documents, threshold)
+	}
+	best.Crawl = l.crawl(stored)
 	return best, threshold
 }
 

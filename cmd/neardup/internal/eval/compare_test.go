@@ -185,12 +185,12 @@ func TestCompare(t *testing.T) {
 	if got := l.scoreFound(l.findSketches(t.Context(), sketches, whether(equal), 1), 1); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
 		t.Errorf("digests: %+v", got)
 	}
-	report := l.Measure(Rule{MaxDistance: 64, MaxShingleDistance: -1, MaxLengthRatio: -1})
+	report := measured(t, l, Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1, MaxLengthRatio: -1})
 	methods, err := l.Compare(t.Context(), report, []*page.Signer{signer})
 	if err != nil || len(methods) != 8 {
 		t.Fatalf("%d methods, %v", len(methods), err)
 	}
-	for name, want := range map[string]float64{"neardup, k=64": 44, "digest of all tokens": 16 * 5. / 6, "MinHash, Jaccard >= 0.88": 512 * 5. / 6, "super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
+	for name, want := range map[string]float64{"neardup, k=16": 44, "digest of all tokens": 16 * 5. / 6, "MinHash, Jaccard >= 0.88": 512 * 5. / 6, "super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
 		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		if i < 0 || !approx(methods[i].BytesPerDocument, want) || methods[i].MBPerSecond <= 0 {
 			t.Errorf("%q: want %v bytes of a document in %+v", name, want, methods)
@@ -257,7 +257,7 @@ func TestCrawl(t *testing.T) {
 		Distinct: 3, Dropped: 1, DroppedPerMillion: 1e6 / 3., Duplicates: 3, Stored: 1, StoredPerMillion: 1e6 / 3.,
 		LossPerMillion: 11e6 / 6,
 	}
-	if got := l.Measure(rule).Crawl; got != want {
+	if got := measured(t, l, rule).Crawl; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

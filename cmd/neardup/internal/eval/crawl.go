@@ -1,6 +1,14 @@
 package eval
 
-import "slices"
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index"
+)
 
 // droppedWeight is the number of stored near-duplicates that cost as much as one dropped distinct
 // document: a duplicate takes space, and a dropped document is lost.
@@ -31,9 +39,60 @@ type found struct {
 	similarity int32 // as the method measures it
 }
 
-// crawl simulates a crawl for each seed. seeds lists for each seed and document the earlier documents
-// with their similarities. Those with at least the threshold match.
-func (l *Labelled) crawl(seeds [][][]found, threshold int) (c Crawl) {
+// crawlIndex crawls the documents of a seed with an index, and returns which of them it stored.
+func (l *Labelled) crawlIndex(ctx context.Context, seed int, rule Rule, siteTexts int) (stored []bool, err error) {
+	x, err := index.Open("crawl", &index.Options{
+		FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: cmp.Or(rule.MaxDistance, index.Exact),
+		ExpectedDocuments: int64(len(l.docs)), MaxShingleDistance: rule.MaxShingleDistance,
+		ShortAllowance: orNone(rule.ShortAllowance), MaxLengthRatio: rule.MaxLengthRatio, SiteTexts: siteTexts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	var docs []index.Document
+	var places []int // in l.docs
+	for i, d := range l.docs {
+		if d.empty() {
+			continue
+		}
+		s := d.Signatures[seed]
+		docs = append(docs, index.Document{Key: d.ID, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens})
+		places = append(places, i)
+	}
+	verdicts, err := x.CheckAndAddBatch(ctx, docs)
+	if err != nil {
+		return nil, err
+	}
+	stored = make([]bool, len(l.docs))
+	for i, v := range verdicts {
+		stored[places[i]] = v.Status == index.New
+	}
+	return stored, nil
+}
+
+// orNone returns the value of an option of an index whose 0 stands for the default.
+func orNone(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
+}
+
+// crawlFound returns which documents a crawler stores if it drops each one that has at least the threshold
+// of similarity with a stored one. documents lists for each document the earlier documents with their similarities.
+func crawlFound(documents [][]found, threshold int) (stored []bool) {
+	stored = make([]bool, len(documents))
+	for i, earlier := range documents {
+		stored[i] = !slices.ContainsFunc(earlier, func(f found) bool {
+			return stored[f.earlier] && int(f.similarity) >= threshold
+		})
+	}
+	return stored
+}
+
+// crawl counts what was stored with each seed.
+func (l *Labelled) crawl(seeds [][]bool) (c Crawl) {
 	classes := l.asCrawled()
 	for _, class := range classes {
 		switch class {
@@ -44,12 +103,8 @@ func (l *Labelled) crawl(seeds [][][]found, threshold int) (c Crawl) {
 		}
 	}
 	dropped, kept := 0, 0
-	for _, documents := range seeds {
-		stored := make([]bool, len(l.docs))
-		for i, earlier := range documents {
-			stored[i] = !slices.ContainsFunc(earlier, func(f found) bool {
-				return stored[f.earlier] && int(f.similarity) >= threshold
-			})
+	for _, stored := range seeds {
+		for i := range stored {
 			switch {
 			case classes[i] == positive && stored[i]:
 				kept++

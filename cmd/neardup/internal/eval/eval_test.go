@@ -119,7 +119,7 @@ func TestMeasureIsTheDefinition(t *testing.T) {
 		labelled, err := Label(docs, pairs)
 		must(t, err)
 		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2), 30 * rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
-		report := labelled.Measure(rule)
+		report := measured(t, labelled, rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {
 			points = append(points, c.Points...)

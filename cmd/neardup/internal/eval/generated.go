@@ -14,13 +14,13 @@ func Generate(kind sitegen.Kind, seed uint64, keepTexts bool, signers []*page.Si
 	var pairs []Pair
 	first := make(map[string]string) // the ID of the first fetch, by content
 	for _, p := range sitegen.Crawl(kind, seed, generatedPages) {
-		d := &Document{ID: p.ID}
+		d := &Document{ID: "http://" + p.ID}
 		d.sign(p.Text, keepTexts, signers)
 		docs = append(docs, d)
 		if id, fetched := first[p.Content]; fetched {
-			pairs = append(pairs, Pair{1, id, p.ID})
+			pairs = append(pairs, Pair{1, id, d.ID})
 		} else {
-			first[p.Content] = p.ID
+			first[p.Content] = d.ID
 		}
 	}
 	return Label(docs, pairs)

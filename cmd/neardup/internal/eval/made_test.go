@@ -72,5 +72,13 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 	}
 	labelled, err := Label(docs, pairs)
 	must(t, err)
-	return analyzer, labelled.Measure(Rule(match.Default(k)))
+	return analyzer, measured(t, labelled, Rule(match.Default(k)))
+}
+
+// measured returns what Measure reports.
+func measured(t *testing.T, l *Labelled, rule Rule) *Report {
+	t.Helper()
+	report, err := l.Measure(t.Context(), rule, 0)
+	must(t, err)
+	return report
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"math"
 	"sync/atomic"
 
@@ -33,14 +34,12 @@ func (r Rule) confirms(a *apart) bool {
 type counts struct {
 	// near are the near pairs, by whether the rule confirms them and by the distance of their fingerprints.
 	near [2][MaxDistance + 1]struct{ positive, negative atomic.Int64 }
-
-	matches [][]found // of each document
 }
 
 const unconfirmed, confirmed = 0, 1 // in counts.near
 
 func (l *Labelled) counts(seed int, r Rule) *counts {
-	c := &counts{matches: make([][]found, len(l.docs))}
+	c := new(counts)
 	l.eachNear(seed, func(later, earlier int, apart apart) {
 		by := unconfirmed
 		if r.confirms(&apart) {
@@ -51,9 +50,6 @@ func (l *Labelled) counts(seed int, r Rule) *counts {
 			n.positive.Add(1)
 		case negative, unlisted:
 			n.negative.Add(1)
-		}
-		if r.matches(&apart) {
-			c.matches[later] = append(c.matches[later], found{earlier: int32(earlier)})
 		}
 	})
 	return c
@@ -157,8 +153,9 @@ type Point struct {
 }
 
 // Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
-// and the rule itself.
-func (l *Labelled) Measure(rule Rule) *Report {
+// and the rule itself. An index crawls the documents; a document whose ID is a URL belongs to the site of
+// its host; see index.Options.SiteTexts.
+func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Report, error) {
 	r := &Report{Numbers: l.Numbers}
 	if len(l.docs) > 0 {
 		r.Seeds = len(l.docs[0].Signatures)
@@ -173,12 +170,15 @@ func (l *Labelled) Measure(rule Rule) *Report {
 		r.Curves = append(r.Curves, m.curve("the rule", rule))
 	}
 	r.Default = m.point(rule)
-	matches := make([][][]found, r.Seeds)
-	for seed, c := range m.seeds {
-		matches[seed] = c.matches
+	stored := make([][]bool, r.Seeds)
+	for seed := range stored {
+		var err error
+		if stored[seed], err = l.crawlIndex(ctx, seed, rule, siteTexts); err != nil {
+			return nil, err
+		}
 	}
-	r.Crawl = l.crawl(matches, 0)
-	return r
+	r.Crawl = l.crawl(stored)
+	return r, nil
 }
 
 // confirming reports whether the rule has conditions besides k.

@@ -69,7 +69,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	}
 	labelled, err := Label(places, nil)
 	must(t, err)
-	report := labelled.Measure(Rule(match.Default(k)))
+	report := measured(t, labelled, Rule(match.Default(k)))
 	got := report.Default
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
 		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,
