@@ -72,6 +72,7 @@ func (c *Chunk) Skips() []Record { return c.skips }
 // parse sets the fingerprints and the skips.
 func (c *Chunk) parse() {
 	if c.format == U64LE {
+		c.Fingerprints = make([]fingerprint.Fingerprint, 0, len(c.text)/8)
 		for text := c.text; len(text) >= 8; text = text[8:] {
 			word := binary.LittleEndian.Uint64(text)
 			c.Fingerprints = append(c.Fingerprints, fingerprint.Fingerprint(word))
@@ -85,10 +86,12 @@ func (c *Chunk) parse() {
 }
 
 func (c *Chunk) parseLines() {
+	n := bytes.Count(c.text, []byte{'\n'}) + 1
+	c.Fingerprints, c.lines = make([]fingerprint.Fingerprint, 0, n), make([]listLine, 0, n)
 	var at listLine
 	for line := range strings.Lines(string(c.text)) { // the keys are parts of this string
 		size := len(line)
-		line = strings.TrimRight(line, "\r\n")
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 		if strings.TrimSpace(line) != "" {
 			fp, key, skip := c.parseLine(line)
 			at.key = key
@@ -260,7 +263,8 @@ func (s *source) chunks(format Format, give func(*Chunk) bool) {
 
 // readWords reads fingerprints of 8 bytes into a chunk. It returns false at the end of the file.
 func (s *source) readWords(c *Chunk) (more bool) {
-	for len(c.text) < chunkBytes || len(c.text)%8 != 0 {
+	c.text = make([]byte, 0, chunkBytes)
+	for len(c.text) < chunkBytes {
 		part := s.w.chunk()
 		if len(part) == 0 {
 			whole := len(c.text) &^ 7
@@ -273,7 +277,7 @@ func (s *source) readWords(c *Chunk) (more bool) {
 			}
 			return false
 		}
-		part = part[:min(len(part), chunkBytes)]
+		part = part[:min(len(part), chunkBytes-len(c.text))]
 		c.text = append(c.text, part...)
 		s.w.advance(len(part))
 		if len(c.text)%8 == 0 && s.w.isEmpty() { // the input may be slow
@@ -288,31 +292,34 @@ func (s *source) readWords(c *Chunk) (more bool) {
 func (s *source) readLines(c *Chunk, undecided bool) (lines uint64, more bool) {
 	const limit = maxListLine + len("\r\n")
 	for len(c.text) < chunkBytes {
-		start := len(c.text)
-		text, size, whole := s.w.line(c.text, start+limit)
-		if !whole {
-			if corruption := s.w.corruption(); corruption != nil {
+		start, available := len(c.text), s.w.chunk()
+		end := bytes.LastIndexByte(available, '\n') + 1
+		if end > 0 {
+			c.text = append(c.text, available[:end]...)
+			lines += uint64(bytes.Count(available[:end], []byte{'\n'}))
+			s.w.advance(end)
+		} else {
+			text, size, whole := s.w.line(c.text, start+limit)
+			if corruption := s.w.src.corruption(); !whole && corruption != nil {
 				c.end = c.skip(lines, int64(start), corruption.skip())
 				return lines, false
 			}
 			if size == 0 {
 				return lines, false
 			}
-		}
-		c.text = text
-		lines++
-		if size > int64(limit) { // the rest of the line is not in the text
-			c.text = append(c.text, '\n')
-			break
-		}
-		if s.w.isEmpty() { // the input may be slow
-			if undecided {
-				_, sure := notationOf(firstLines(string(c.text), notationLines, true))
-				undecided = !sure
-			}
-			if !undecided {
+			c.text = text
+			lines++
+			if size > int64(limit) { // the rest of the line is not in the text
+				c.text = append(c.text, '\n')
 				break
 			}
+		}
+		if undecided && (end > 0 || s.w.isEmpty()) {
+			_, sure := notationOf(firstLines(string(c.text), notationLines, true))
+			undecided = !sure
+		}
+		if !undecided && (end > 0 || s.w.isEmpty()) { // the input may be slow
+			break
 		}
 	}
 	return lines, true

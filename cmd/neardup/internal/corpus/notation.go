@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,6 +73,12 @@ func consistsOf(s, set string) bool { return s != "" && strings.Trim(s, set) == 
 // parse reads digits in the notation of their list.
 func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
 	digits = strings.TrimSpace(digits)
+	if n == hexNotation && len(digits) == 16 { // most lists; faster than ParseUint
+		var word [8]byte
+		if _, err := hex.Decode(word[:], []byte(digits)); err == nil {
+			return fingerprint.Fingerprint(binary.BigEndian.Uint64(word[:])), nil
+		}
+	}
 	base := 16
 	switch {
 	case hasHexPrefix(digits):
