@@ -35,7 +35,7 @@ duplicates, unless they were stored with --keep-duplicates.
 
 With --scan, all inputs are compared with a file of fingerprints in one pass over the file.`,
 		Example: `  neardup query --index crawl.index page.html
-  neardup query --index crawl.index --key http://example.org/
+  neardup query --index crawl.index --key http://example.org/ page.html
   neardup query --scan fingerprints.u64le pages.jsonl`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag()
