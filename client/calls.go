@@ -84,20 +84,12 @@ func (c *Client) retry(ctx context.Context, call func(context.Context) error) er
 }
 
 func (c *Client) try(ctx context.Context, call func(context.Context) error) error {
-	if err := c.usable(ctx); err != nil {
-		return err
+	if c.closed.Load() {
+		return api.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	return call(ctx)
-}
-
-// usable returns the error of a call that is not sent.
-func (c *Client) usable(ctx context.Context) error {
-	if c.closed.Load() {
-		return api.ErrClosed
-	}
-	return ctx.Err()
 }
 
 // maxAnswer is the largest answer, in bytes. It is a variable for tests.
@@ -113,9 +105,7 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 	if err != nil {
 		return nil, err
 	}
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
+	r.Header.Set("Content-Type", contentType)
 	if c.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
@@ -140,16 +130,14 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 // object makes a call whose body, if there is one, and whose answer are one JSON object each.
 func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, body, answer any) error {
 	var text []byte
-	contentType := ""
 	if body != nil {
 		var err error
 		if text, err = wire.Encode(body); err != nil {
 			return err
 		}
-		contentType = "application/json"
 	}
 	return c.retry(ctx, func(ctx context.Context) error {
-		said, err := c.send(ctx, method, path, parameters, contentType, text)
+		said, err := c.send(ctx, method, path, parameters, "application/json", text)
 		if err == nil && json.Unmarshal(said, answer) != nil {
 			err = fmt.Errorf("the answer is not JSON: %.200q", said)
 		}
@@ -168,7 +156,7 @@ const (
 // with an error hold.
 func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) ([]Verdict, error) {
 	verdicts, body := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments))
-	err := c.usable(ctx)
+	var err error
 	for err == nil && len(verdicts) < n {
 		err = c.retry(ctx, func(ctx context.Context) (err error) {
 			body = body[:0]
@@ -286,9 +274,6 @@ func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, e
 // Delete removes the documents with these keys, in requests of at most 1,000 keys, and returns the number
 // of removed documents.
 func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
-	if err := c.usable(ctx); err != nil {
-		return 0, err
-	}
 	for part := range slices.Chunk(keys, 1000) {
 		var body api.Deletion
 		for _, key := range part {

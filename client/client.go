@@ -26,7 +26,6 @@ import (
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/internal/match"
-	"golang.org/x/net/http/httpguts"
 )
 
 // Types of packages neardup and index, which describe their fields: [neardup.Page], [neardup.Verdict],
@@ -93,9 +92,6 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	var err error
 	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
-	}
-	if !httpguts.ValidHeaderFieldValue(c.opts.Token) {
-		return nil, fmt.Errorf("open %s: the token has characters that an HTTP header cannot have", c.base.Redacted())
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one call per connection, so that connections bounds both
