@@ -244,7 +244,7 @@ func dataByContent(content []byte) string {
 	return ""
 }
 
-// isJSON reports whether the first tokens of content are JSON. Content may be cut off.
+// isJSON reports whether the first tokens of content are JSON. Content may be truncated.
 func isJSON(content []byte) bool {
 	d := newDecoder(content)
 	for range 100 {

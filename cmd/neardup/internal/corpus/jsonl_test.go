@@ -113,8 +113,8 @@ func TestJSONValues(t *testing.T) {
 		{"other values", `[1,` + a + `,"x",null,[[]],` + b + `,{"url":1]`, []string{bad, readA, bad, bad, bad, readB, bad, cut}},
 		{"too many brackets", "]" + a + "}" + b, []string{bad, readA, bad, readB}},
 		{"no end", "[" + a + ",", []string{readA, cut}},
-		{"cut off", "[" + a + "," + b[:20], []string{readA, bad, cut}},
-		{"in gzip, cut off", gzipped("[" + a + "," + b + "]")[:40], []string{readA, " lost truncated gzip"}},
+		{"truncated", "[" + a + "," + b[:20], []string{readA, bad, cut}},
+		{"truncated gzip", gzipped("[" + a + "," + b + "]")[:40], []string{readA, " lost truncated gzip"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			records := readString(t, Options{Format: JSON}, test.input)

@@ -174,7 +174,7 @@ func TestWrongContentLength(t *testing.T) {
 			check(t, readString(t, Options{MaxDocument: 10_000}, file+b), append(slices.Repeat([]string{da}, 200), db)...)
 		}
 	})
-	t.Run("a record that is cut off", func(t *testing.T) {
+	t.Run("a truncated record", func(t *testing.T) {
 		for _, file := range []string{a + b[:len(b)-10], a + withLength(b[:len(b)-10], "X: y"), gzipped(a) + gzipped(b[:len(b)-10])} {
 			records := readString(t, Options{}, file)
 			check(t, records, da, "b lost truncated record")
@@ -297,7 +297,7 @@ func TestBrokenArchives(t *testing.T) {
 		{"a bit of a checksum", za + flip(zb, len(zb)-6) + zc, []string{da, "b lost bad gzip"}},
 		{"rubbish between members", za + "rubbish" + zb, []string{da, " lost bad gzip"}},
 		{"empty members", gzipped("") + za + gzipped("") + gzipped("") + zb + gzipped(""), []string{da, db}},
-		{"a member that is no record", za + gzipped("rubbish") + zb, []string{da, " lost no WARC record", db}},
+		{"a member without a record", za + gzipped("rubbish") + zb, []string{da, " lost no WARC record", db}},
 		{"a record over two members", gzipped(a[:100]) + gzipped(a[100:]) + zb, []string{da, db}},
 		{"a cut frame", zstded(a + b)[:60], []string{"LOST truncated zstd"}},
 		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd"}},
