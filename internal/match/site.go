@@ -128,6 +128,9 @@ func (s *Search) near(c *Candidate) (bool, error) {
 		slices.Sort(others)
 		return 2*c.far <= others[len(others)/2], nil
 	}
+	if d := c.Signature().Shingles.Distance(s.page.Shingles); (c.Tokens+s.page.Tokens)*d <= changedShingles*(256-d) {
+		return true, nil
+	}
 	var texts duplicates.Texts
 	for i := range s.sample {
 		t, err := s.texts(&s.sample[i])
@@ -136,9 +139,5 @@ func (s *Search) near(c *Candidate) (bool, error) {
 		}
 		texts |= t
 	}
-	if texts.AtLeast() < s.siteTexts {
-		return true, nil
-	}
-	d := c.Signature().Shingles.Distance(s.page.Shingles)
-	return (c.Tokens+s.page.Tokens)*d <= changedShingles*(256-d), nil
+	return texts.AtLeast() < s.siteTexts, nil
 }
