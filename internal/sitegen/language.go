@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 )
 
 // Scripts are the scripts of the generated languages.
@@ -52,6 +53,18 @@ func newLanguage(script string, seed uint64) *language {
 	}
 	return l
 }
+
+// Text returns n words of a generated language, which follow Zipf's law.
+func Text(script string, r *rand.Rand, n int) []string { return textLanguages()[script].phrase(r, n) }
+
+// textLanguages returns a language for each script.
+var textLanguages = sync.OnceValue(func() map[string]*language {
+	languages := make(map[string]*language)
+	for _, script := range Scripts {
+		languages[script] = newLanguage(script, 0)
+	}
+	return languages
+})
 
 // phrase returns n words, which follow Zipf's law.
 func (l *language) phrase(r *rand.Rand, n int) []string {
