@@ -246,7 +246,8 @@ func (m *model) compareLive(v *View, compare func(what string, got, want any, er
 			froms = append(froms, all[0]+1, all[len(all)/2], all[len(all)-1])
 		}
 		for _, from := range froms {
-			want := all[len(all)-len(slices.Collect(NewIDs(slices.Clone(all)...).From(from))):]
+			at, _ := slices.BinarySearch(all, from)
+			want := all[at:]
 			for _, n := range []int{0, 1, len(want) - 1, len(want), len(want) + 1, math.MaxInt} {
 				if n < 0 {
 					continue

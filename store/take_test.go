@@ -204,22 +204,26 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 		what := fmt.Sprintf("operation %d, Take returns %v", at, err)
 		after := m.clone()
 		after.take()
-		for range 100 { // readers may share the failed read of a goroutine in the background for a moment
-			v, err := s.View()
-			if err != nil {
-				break
+		holds := func(what string) {
+			t.Helper()
+			for try := 0; ; try++ { // readers may share the failed read of a goroutine in the background for a moment
+				v, err := s.View()
+				must(t, err)
+				err = m.differences(v)
+				must(t, v.Close())
+				if err == nil {
+					return
+				}
+				if try == 1000 || !strings.Contains(err.Error(), "injected into") {
+					t.Fatalf("%s:\n%.3000v", what, err)
+				}
+				time.Sleep(time.Millisecond)
 			}
-			err = m.differences(v)
-			must(t, v.Close())
-			if err == nil || !strings.Contains(err.Error(), "injected into") {
-				break
-			}
-			time.Sleep(time.Millisecond)
 		}
 		switch {
 		case err == nil:
 			m = after
-			m.holds(t, what, s.View)
+			holds(what)
 			must(t, r.Close())
 			if err := soon(t, "Close", s.Close); err != nil && (!met || !errors.Is(err, syscall.EIO)) {
 				t.Errorf("%s, and Close %v", what, err)
@@ -227,7 +231,7 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m})
 		case errors.Is(err, fault.ErrFailed):
 			failed++
-			m.holds(t, what, s.View)
+			holds(what)
 			r.Close()
 			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("%s, and Close %v", what, err)
@@ -238,14 +242,14 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 			if !errors.Is(err, syscall.EIO) {
 				t.Error(what)
 			}
-			m.holds(t, what, s.View)
+			holds(what)
 			must(t, r.Close())
 			change()
-			m.holds(t, what+", then a commit", s.View)
+			holds(what + ", then a commit")
 			r, err := packFrozen(s, m.counters.NextID)
 			must(t, err, s.Take(t.Context(), r), r.Close())
 			m.take()
-			m.holds(t, what+", then another Take", s.View)
+			holds(what + ", then another Take")
 			must(t, s.Close())
 			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m})
 		}

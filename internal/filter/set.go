@@ -323,9 +323,6 @@ func (s *Set) MayHave(table int, permuted uint64) bool {
 // Empty reports whether nothing was stored and nothing was added.
 func (s *Set) Empty() bool { return s.count.Load() == 0 }
 
-// Count returns the number of fingerprints that were stored and added, including repeated ones.
-func (s *Set) Count() int64 { return s.count.Load() }
-
 // Bytes returns the memory of the Set.
 func (s *Set) Bytes() int64 {
 	if s.near != nil {

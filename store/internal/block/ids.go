@@ -21,8 +21,8 @@ const (
 // scattered IDs has about 30 bytes and 2 bytes per ID. An inline ID has 1 to 5 bytes.
 const maxInline = 32
 
-// IDs is a set of document IDs: a posting, or the documents with a key hash. The zero
-// value is the empty set. An IDs is immutable, so it may be shared.
+// IDs is the set of the document IDs of a posting. The zero value is the empty set. An IDs is
+// immutable, so it may be shared.
 type IDs struct {
 	inline []uint64          // ascending
 	bitmap *roaring64.Bitmap // instead of inline
@@ -33,9 +33,6 @@ func NewIDs(ids ...uint64) IDs {
 	slices.Sort(ids)
 	return IDs{inline: slices.Compact(ids)}
 }
-
-// IDsOf returns the set of a bitmap. The caller must not change the bitmap afterwards.
-func IDsOf(bitmap *roaring64.Bitmap) IDs { return IDs{bitmap: bitmap} }
 
 // Len returns the number of IDs.
 func (s IDs) Len() int {
@@ -53,17 +50,14 @@ func (s IDs) Empty() bool {
 	return len(s.inline) == 0
 }
 
-// Contains reports whether id is in the set.
-func (s IDs) Contains(id uint64) bool {
-	if s.bitmap != nil {
-		return s.bitmap.Contains(id)
-	}
-	_, found := slices.BinarySearch(s.inline, id)
-	return found
-}
-
 // All yields the IDs in ascending order.
-func (s IDs) All() iter.Seq[uint64] { return s.From(0) }
+func (s IDs) All() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		next := s.Iterator()
+		for id, ok := next(); ok && yield(id); id, ok = next() {
+		}
+	}
+}
 
 // AppendTo appends the IDs, in ascending order.
 func (s IDs) AppendTo(dst []uint64) []uint64 {
@@ -81,23 +75,11 @@ func (s IDs) AppendTo(dst []uint64) []uint64 {
 	}
 }
 
-// From yields the IDs from first on, in ascending order.
-func (s IDs) From(first uint64) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		next := s.iterator(first)
-		for id, ok := next(); ok && yield(id); id, ok = next() {
-		}
-	}
-}
-
 // Iterator returns a function that returns the IDs one by one, in ascending order, and
 // false at the end.
-func (s IDs) Iterator() func() (uint64, bool) { return s.iterator(0) }
-
-func (s IDs) iterator(first uint64) func() (uint64, bool) {
+func (s IDs) Iterator() func() (uint64, bool) {
 	if s.bitmap != nil {
 		it := s.bitmap.Iterator()
-		it.AdvanceIfNeeded(first)
 		return func() (uint64, bool) {
 			if !it.HasNext() {
 				return 0, false
@@ -105,7 +87,7 @@ func (s IDs) iterator(first uint64) func() (uint64, bool) {
 			return it.Next(), true
 		}
 	}
-	at, _ := slices.BinarySearch(s.inline, first)
+	at := 0
 	return func() (uint64, bool) {
 		if at == len(s.inline) {
 			return 0, false
@@ -113,14 +95,6 @@ func (s IDs) iterator(first uint64) func() (uint64, bool) {
 		at++
 		return s.inline[at-1], true
 	}
-}
-
-// With returns the set with id added.
-func (s IDs) With(id uint64) IDs {
-	var b IDsBuilder
-	b.Add(s)
-	b.list = append(b.list, id)
-	return b.Build()
 }
 
 // Union returns the IDs of both sets.
@@ -131,38 +105,37 @@ func (s IDs) Union(other IDs) IDs {
 	if other.Empty() {
 		return s
 	}
-	var b IDsBuilder
-	b.Add(s)
-	b.Add(other)
-	return b.Build()
+	if s.bitmap == nil {
+		s, other = other, s
+	}
+	if s.bitmap == nil {
+		return NewIDs(slices.Concat(s.inline, other.inline)...).shrunk()
+	}
+	bitmap := s.bitmap.Clone()
+	if other.bitmap != nil {
+		bitmap.Or(other.bitmap)
+	} else {
+		bitmap.AddMany(other.inline)
+	}
+	return IDs{bitmap: bitmap}.shrunk()
 }
 
-// Without returns the set less the IDs of other.
-func (s IDs) Without(other IDs) IDs {
-	if other.Empty() {
+// WithoutAll returns the set without the IDs of a bitmap.
+func (s IDs) WithoutAll(removed *roaring64.Bitmap) IDs {
+	if removed.IsEmpty() {
 		return s
 	}
-	if s.bitmap != nil && other.bitmap != nil {
-		return IDs{bitmap: roaring64.AndNot(s.bitmap, other.bitmap)}.shrunk()
-	}
 	if s.bitmap != nil {
-		rest := s.bitmap.Clone()
-		for _, id := range other.inline {
-			rest.Remove(id)
-		}
-		return IDs{bitmap: rest}.shrunk()
+		return IDs{bitmap: roaring64.AndNot(s.bitmap, removed)}.shrunk()
 	}
 	rest := make([]uint64, 0, len(s.inline))
 	for _, id := range s.inline {
-		if !other.Contains(id) {
+		if !removed.Contains(id) {
 			rest = append(rest, id)
 		}
 	}
 	return IDs{inline: rest}
 }
-
-// WithoutAll returns the set without the IDs of a bitmap.
-func (s IDs) WithoutAll(removed *roaring64.Bitmap) IDs { return s.Without(IDs{bitmap: removed}) }
 
 // shrunk returns the set in the form in which it is written.
 func (s IDs) shrunk() IDs {
@@ -242,31 +215,4 @@ func decodeRoaring(src []byte) (IDs, error) {
 		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", fault.ErrCorrupt)
 	}
 	return IDs{bitmap: bitmap}, nil
-}
-
-// IDsBuilder collects IDs in any order.
-type IDsBuilder struct {
-	list   []uint64
-	bitmap *roaring64.Bitmap
-}
-
-// Add adds the IDs of a set.
-func (b *IDsBuilder) Add(s IDs) {
-	switch {
-	case s.bitmap == nil:
-		b.list = append(b.list, s.inline...)
-	case b.bitmap == nil:
-		b.bitmap = s.bitmap.Clone()
-	default:
-		b.bitmap.Or(s.bitmap)
-	}
-}
-
-// Build returns the set. The builder must not be used again.
-func (b *IDsBuilder) Build() IDs {
-	if b.bitmap == nil {
-		return NewIDs(b.list...).shrunk()
-	}
-	b.bitmap.AddMany(b.list)
-	return IDs{bitmap: b.bitmap}.shrunk()
 }
