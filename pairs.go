@@ -1,7 +1,6 @@
 package neardup
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -54,8 +53,11 @@ func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int
 // fingerprints near it that are in no group. So all but the first member can be removed.
 func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
 	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
-		ranks := set.Ranks(func(a, b selfjoin.Node) int { return cmp.Compare(places.Of(a)[0], places.Of(b)[0]) })
-		return set.Stars(ctx, selfjoin.Options{MaxDistance: k}, ranks)
+		first := make([]uint32, set.Len()) // the first place of each node
+		for node := range first {
+			first[node] = places.Of(selfjoin.Node(node))[0]
+		}
+		return set.Stars(ctx, selfjoin.Options{MaxDistance: k}, first)
 	})
 }
 
@@ -76,7 +78,7 @@ func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin
 			return
 		}
 		for nodes := range found.All() {
-			var members []int
+			members := make([]int, 0, 2*len(nodes))
 			for _, node := range nodes {
 				for _, place := range places.Of(node) {
 					members = append(members, int(place))

@@ -39,7 +39,7 @@ func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 			return batch[n:]
 		}
 		if i.Line != nil {
-			writeJSON(l, i.Line)
+			writeJSON(l.Writer, i.Line)
 			i.Line = nil
 		}
 	}
@@ -47,15 +47,22 @@ func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 }
 
 // writeJSON writes one object as a line.
-func writeJSON(w io.Writer, v any) error {
-	line, err := wire.Encode(v)
+func writeJSON(w *bufio.Writer, v any) error {
+	line, err := wire.Append(w.AvailableBuffer(), v)
 	if err == nil {
 		_, err = w.Write(line)
 	}
 	return err
 }
 
-func (c *call) printJSON(v any) error { return writeJSON(c.out, v) }
+// printJSON prints one object as a line.
+func (c *call) printJSON(v any) error {
+	line, err := wire.Encode(v)
+	if err == nil {
+		_, err = c.out.Write(line)
+	}
+	return err
+}
 
 // writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls prepare
 // before it empties the file, which may be an input. If prepare fails, the file stays as it was.

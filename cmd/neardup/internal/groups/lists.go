@@ -63,6 +63,7 @@ func (l *Lists) Pairs(ctx context.Context) iter.Seq2[*Pair, error] {
 				return
 			}
 		}
+		var pair Pair
 		for p, err := range set.Pairs(ctx, selfjoin.Options{MaxDistance: l.MaxDistance}) {
 			if err != nil {
 				yield(nil, err)
@@ -70,11 +71,11 @@ func (l *Lists) Pairs(ctx context.Context) iter.Seq2[*Pair, error] {
 			}
 			a, _ := set.Node(p.First)
 			b, _ := set.Node(p.Second)
-			first, second := member(a), member(b)
-			if first.ID > second.ID {
-				first, second = second, first
+			pair = Pair{member(a), member(b), p.Distance}
+			if pair.First.ID > pair.Second.ID {
+				pair.First, pair.Second = pair.Second, pair.First
 			}
-			if !yield(&Pair{first, second, p.Distance}, nil) {
+			if !yield(&pair, nil) {
 				return
 			}
 		}
