@@ -127,18 +127,6 @@ func (s *Set) gather(owner []Node) *Clusters {
 // alone is the size of a cluster of one node.
 const alone = ^uint32(0)
 
-// Ranks returns ranks for Stars: the place of each node among all when they are sorted.
-// To compare no two nodes may be equal.
-func (s *Set) Ranks(compare func(a, b Node) int) []uint32 {
-	order := singletons(len(s.fps))
-	slices.SortFunc(order, compare)
-	ranks := make([]uint32, len(order))
-	for rank, node := range order {
-		ranks[node] = uint32(rank)
-	}
-	return ranks
-}
-
 // Edges calls found with all edges of a graph, in batches of any size.
 type Edges func(found func(edges [][2]Node) error) error
 

@@ -108,11 +108,3 @@ func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
 		t.Errorf("stars %v, want %v", slices.Collect(got.All()), want)
 	}
 }
-
-func TestRanks(t *testing.T) {
-	values := []int{5, 3, 6, 1}
-	s := newSet(t, []fp{1, 2, 3, 4})
-	if got := s.Ranks(func(a, b Node) int { return values[a] - values[b] }); !slices.Equal(got, []uint32{2, 1, 3, 0}) {
-		t.Errorf("ranks %v", got)
-	}
-}
