@@ -169,7 +169,7 @@ func isCrawl(has func(pattern string) bool) bool {
 	return has("archive/*.warc*") && slices.ContainsFunc(patterns, has)
 }
 
-func notArchive() *Skip { return &Skip{Reason: "no archive of the WACZ", PassedOver: true} }
+func notArchive() *Skip { return &Skip{Reason: "not an archive of the WACZ", PassedOver: true} }
 
 // limitedReaderAt limits the number of bytes that are read, unless left is negative.
 type limitedReaderAt struct {

@@ -93,7 +93,7 @@ func TestUnusualContainers(t *testing.T) {
 		want    []string
 		broken  bool
 	}{
-		"a.wacz":   {zipped("datapackage.json", "{}", "archive/data.warc.gz", gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`), []string{"@/datapackage.json pass no archive of the WACZ", "r html " + page, "@/pages/pages.jsonl pass no archive of the WACZ"}, false},
+		"a.wacz":   {zipped("datapackage.json", "{}", "archive/data.warc.gz", gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`), []string{"@/datapackage.json pass not an archive of the WACZ", "r html " + page, "@/pages/pages.jsonl pass not an archive of the WACZ"}, false},
 		"b.zip":    {zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)), []string{"@/in.zip lost archive within an archive", "@/in.tar lost archive within an archive"}, false},
 		"c.zip":    {zipped("a.html", page)[:60], []string{"@ lost bad zip"}, true},
 		"d.tar":    {tarred("a.html", page, "b.html", page)[:1540], []string{a, "@/b.html lost read error", " lost bad tar"}, true},

@@ -47,7 +47,7 @@ func TestCrawlFolders(t *testing.T) {
 			}
 		}
 		totals := r.Totals()[0]
-		if want := strings.Repeat(" u v", folders)[1:]; strings.Join(documents, " ") != want || totals.Skipped["no archive of the WACZ"] < int64(folders) {
+		if want := strings.Repeat(" u v", folders)[1:]; strings.Join(documents, " ") != want || totals.Skipped["not an archive of the WACZ"] < int64(folders) {
 			t.Errorf("%s: documents %v, want %s; %+v", input, documents, want, totals)
 		}
 	}

@@ -69,7 +69,7 @@ func (a *archive) record() bool {
 	a.member = a.w.member()
 	if !a.atRecord() {
 		n := a.toRecordStart(false)
-		return a.skip(offset, "", &Skip{Reason: "no WARC record", Detail: fmt.Sprintf("%d bytes", n), Document: true, Broken: true})
+		return a.skip(offset, "", &Skip{Reason: "not a WARC record", Detail: fmt.Sprintf("%d bytes", n), Document: true, Broken: true})
 	}
 	var h recordHeader
 	var size int64
@@ -263,9 +263,9 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	case h.segment != "":
 		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not supported", Document: true})
 	case h.kind != "response" && crawlerRecord(h.uri) != "":
-		return skip(&Skip{Reason: "no page: " + crawlerRecord(h.uri), Detail: "a record of the crawler about a page or about itself"})
+		return skip(&Skip{Reason: "not a page: " + crawlerRecord(h.uri), Detail: "a record of the crawler about a page or about itself"})
 	case h.kind == "conversion" && a.pages[maphash.String(pageSeed, h.uri)]:
-		return skip(&Skip{Reason: "no page: conversion", Detail: "the archive has the page itself"})
+		return skip(&Skip{Reason: "not a page: conversion", Detail: "the archive has the page itself"})
 	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}

@@ -156,7 +156,7 @@ func TestWrongContentLength(t *testing.T) {
 			want := []string{da, db, dc}
 			switch {
 			case n == 40: // the empty line after the HTTP header is taken for the end of the record
-				want = []string{"a lost empty", " lost no WARC record", db, dc}
+				want = []string{"a lost empty", " lost not a WARC record", db, dc}
 			case 71+len(b) <= n && n <= 75+len(b): // as large as both records
 				want = []string{"a html ", dc}
 				records[0].Content = nil
@@ -203,16 +203,16 @@ func TestWrongContentLengthIsNotSlow(t *testing.T) {
 func TestCrawlerRecords(t *testing.T) {
 	db := "b html " + page
 	for uri, want := range map[string]string{
-		"urn:text:https://a.example/":                              "no page: urn:text",
-		"urn:textFinal:https://a.example/":                         "no page: urn:textFinal",
-		"urn:pageinfo:https://a.example/":                          "no page: urn:pageinfo",
-		"urn:thumbnail:https://a.example/":                         "no page: urn:thumbnail",
-		"urn:view:about:blank":                                     "no page: urn:view",
-		"urn:anything:https://a.example/":                          "no page: urn:anything",
-		"urn:X-wpull:log":                                          "no page: urn:X-wpull",
-		"metadata://gnu.org/software/wget/warc/wget_arguments.txt": "no page: metadata",
-		"screenshot:https://a.example/":                            "no page: screenshot",
-		"youtube-dl:00001:https://a.example/":                      "no page: youtube-dl",
+		"urn:text:https://a.example/":                              "not a page: urn:text",
+		"urn:textFinal:https://a.example/":                         "not a page: urn:textFinal",
+		"urn:pageinfo:https://a.example/":                          "not a page: urn:pageinfo",
+		"urn:thumbnail:https://a.example/":                         "not a page: urn:thumbnail",
+		"urn:view:about:blank":                                     "not a page: urn:view",
+		"urn:anything:https://a.example/":                          "not a page: urn:anything",
+		"urn:X-wpull:log":                                          "not a page: urn:X-wpull",
+		"metadata://gnu.org/software/wget/warc/wget_arguments.txt": "not a page: metadata",
+		"screenshot:https://a.example/":                            "not a page: screenshot",
+		"youtube-dl:00001:https://a.example/":                      "not a page: youtube-dl",
 		"urn:uuid:9c2a5b1e-0000-4000-8000-000000000000":            "",
 		"https://a.example/?u=urn:text:https://b.example/":         "",
 		"http://a.example/":                                        "",
@@ -234,7 +234,7 @@ func TestCrawlerRecords(t *testing.T) {
 func TestConversions(t *testing.T) {
 	text := func(uri string) string { return record("conversion", uri, "text/plain", "words") }
 	check(t, readString(t, Options{}, text("a")+text("b")), "a text words", "b text words")
-	check(t, readString(t, Options{}, response("a", page)+text("a")+text("b")), "a html "+page, "a pass no page: conversion", "b text words")
+	check(t, readString(t, Options{}, response("a", page)+text("a")+text("b")), "a html "+page, "a pass not a page: conversion", "b text words")
 	check(t, readString(t, Options{}, httpRecord("a", "HTTP/1.1 404 Not Found\r\n\r\n")+text("a")), "a pass status 404", "a text words")
 }
 
@@ -286,8 +286,8 @@ func TestBrokenArchives(t *testing.T) {
 		name, file string
 		want       []string
 	}{
-		{"rubbish between records", a + "rubbish\nand more\x00" + strings.Repeat("z", 100_000) + "\n" + b, []string{da, " lost no WARC record", db}},
-		{"rubbish at the end", a + b + "rubbish", []string{da, db, " lost no WARC record"}},
+		{"rubbish between records", a + "rubbish\nand more\x00" + strings.Repeat("z", 100_000) + "\n" + b, []string{da, " lost not a WARC record", db}},
+		{"rubbish at the end", a + b + "rubbish", []string{da, db, " lost not a WARC record"}},
 		{"cut in a header", a + b[:40], []string{da, " lost truncated record header"}},
 		{"cut in a block", a + b[:len(b)-20], []string{da, "b lost truncated record"}},
 		{"cut in a member", za + zb[:len(zb)-20] + zc, []string{da, "b lost bad gzip"}},
@@ -297,7 +297,7 @@ func TestBrokenArchives(t *testing.T) {
 		{"a bit of a checksum", za + flip(zb, len(zb)-6) + zc, []string{da, "b lost bad gzip"}},
 		{"rubbish between members", za + "rubbish" + zb, []string{da, " lost bad gzip"}},
 		{"empty members", gzipped("") + za + gzipped("") + gzipped("") + zb + gzipped(""), []string{da, db}},
-		{"a member without a record", za + gzipped("rubbish") + zb, []string{da, " lost no WARC record", db}},
+		{"a member without a record", za + gzipped("rubbish") + zb, []string{da, " lost not a WARC record", db}},
 		{"a record over two members", gzipped(a[:100]) + gzipped(a[100:]) + zb, []string{da, db}},
 		{"a cut frame", zstded(a + b)[:60], []string{"LOST truncated zstd"}},
 		{"rubbish between frames", zstded(a) + "rubbish" + zstded(b), []string{da, " lost bad zstd"}},
