@@ -95,8 +95,8 @@ func (c *Client) try(ctx context.Context, call func(context.Context) error) erro
 // maxAnswer is the largest answer, in bytes. It is a variable for tests.
 var maxAnswer int64 = 64 << 20
 
-// send makes a call and returns its answer, or the error that the server reports. The answer may break
-// off with an error.
+// send makes a call and returns its answer, or the error that the server reports. The answer may
+// break off with an error.
 func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte) ([]byte, error) {
 	to := *c.base
 	to.Path += path
@@ -151,9 +151,9 @@ const (
 	maxBytes     = 4 << 20
 )
 
-// check posts n documents in requests of at most maxDocuments, and returns their verdicts. If a request
-// fails on its way, the documents that are answered are not sent again. Verdicts that check returns
-// with an error hold.
+// check posts n documents in requests of at most maxDocuments, and returns their verdicts. If a
+// request fails on its way, the documents that are answered are not sent again. Verdicts that check
+// returns with an error hold.
 func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) ([]Verdict, error) {
 	verdicts, body := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments))
 	var err error
@@ -208,8 +208,9 @@ func (c *Client) Check(ctx context.Context, p Page) (Verdict, error) {
 // maxBody is the largest body of a page, in bytes: the limit of the server.
 const maxBody = 16 << 20
 
-// CheckBatch does what Check does for each page in turn, in few requests. If it fails part of the way,
-// it returns the verdicts of the pages before the failure together with the error, and they hold.
+// CheckBatch does what Check does for each page in turn, in few requests. If it fails part of the
+// way, it returns the verdicts of the pages before the failure together with the error, and they
+// hold.
 func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
 	verdicts, err := c.check(ctx, len(pages), func(i int) api.Document {
 		p := pages[i]
@@ -226,8 +227,8 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 	return verdicts, err
 }
 
-// CheckDocuments is CheckBatch for pages that are already analyzed, by the analyzer that Stats names. It
-// also returns ErrTooLarge and ErrNoText.
+// CheckDocuments is CheckBatch for pages that are already analyzed, by the analyzer that Stats
+// names. It also returns ErrTooLarge and ErrNoText.
 func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict, error) {
 	for i := range docs {
 		if err := match.Validate(&docs[i]); err != nil {
@@ -241,8 +242,8 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	return verdicts, err
 }
 
-// Query returns the stored documents that match q, by (Distance, ID). Without a Limit, more than 10,000
-// of them are ErrTooLarge. It also returns ErrDistance.
+// Query returns the stored documents that match q, by (Distance, ID). Without a Limit, more than
+// 10,000 of them are ErrTooLarge. It also returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	var answer api.Found
 	if err := c.object(ctx, http.MethodPost, "/v1/query", nil, wire.OfQuery(&q), &answer); err != nil {
@@ -271,8 +272,8 @@ func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, e
 	return wire.Match(&answer).Document, err == nil, err
 }
 
-// Delete removes the documents with these keys, in requests of at most 1,000 keys, and returns the number
-// of removed documents.
+// Delete removes the documents with these keys, in requests of at most 1,000 keys, and returns the
+// number of removed documents.
 func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	for part := range slices.Chunk(keys, 1000) {
 		var body api.Deletion

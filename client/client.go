@@ -3,14 +3,15 @@
 //	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open("pages.neardup", nil)
 //
 // Pages, verdicts, documents and queries have the same types, and errors the same values:
-// errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package client does
-// not link the store, and package [api] has the errors for programs that do not link package index.
+// errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package [api] has
+// the errors for programs that do not link package index. Package client does not link the store.
 //
-// A call that fails on its way, or because the server is busy or about to restart, is repeated until
-// Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the verdict of the
-// next try is Unchanged, or Duplicate of itself for a page without a URL. The same is true for a page
-// that is checked again after a call that ended with an error. So save Unchanged pages too, unless they
-// are known to be saved. A repeated Delete may return 0 for documents that an earlier try deleted.
+// A call that fails on its way, or because the server is busy or about to restart, is repeated
+// until Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the
+// verdict of the next try is Unchanged, or Duplicate of itself for a page without a URL. The same
+// is true for a page that is checked again after a call that ended with an error. So save Unchanged
+// pages too, unless they are known to be saved. A repeated Delete may return 0 for documents that
+// an earlier try deleted.
 package client
 
 import (
@@ -28,9 +29,8 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Types of packages neardup and index, which describe their fields: [neardup.Page], [neardup.Verdict],
-// [neardup.Status], [index.Document], [index.Match], [index.Query], [index.Stats]. A Query is for
-// example client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
+// Types of packages neardup and index, which describe their fields. A Query is for example
+// client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
 type (
 	Page     = api.Page
 	Verdict  = api.Verdict
@@ -55,7 +55,7 @@ type Options struct {
 	// Token is the content of the server's --token-file. "": no token.
 	Token string
 
-	// TLS is the configuration for an https server. nil: the certificate authorities of the machine.
+	// TLS is the configuration for an https server. nil: the authorities of the machine.
 	TLS *tls.Config
 
 	// RetryFor is how long a call is repeated, unless its context ends before. 0: 30 s. Below 0: it
@@ -79,9 +79,9 @@ type Client struct {
 
 var _ api.Checker = (*Client)(nil)
 
-// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for a
-// server that is starting. It fails at once if the certificate is not valid, or if the server is not a
-// neardup server. Errors: api.ErrUnauthorized, api.ErrBusy, and the errors of the context and of the network.
+// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for
+// a server that is starting. It fails at once if the certificate is not valid, or if the server is
+// not a neardup server. It returns api.ErrUnauthorized, api.ErrBusy and errors of the network.
 func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	c := new(Client)
 	if o != nil {

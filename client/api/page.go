@@ -1,5 +1,6 @@
 // Package api defines what a crawler and an index exchange: pages, verdicts, and the JSON objects
-// of the HTTP API of neardup serve (docs/reference/http.md). It links neither the index nor net/http.
+// of the HTTP API of neardup serve (docs/reference/http.md). It links neither the index nor
+// net/http.
 //
 // Packages neardup and client use its types under their own names.
 package api

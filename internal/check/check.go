@@ -1,6 +1,6 @@
-// Package check converts pages to documents, and the verdicts of an index on documents to verdicts on pages. All
-// implementations of neardup.Checker use it. Each page has a document or the reason of a skip. Verdicts are
-// returned in the order of the pages.
+// Package check converts pages to documents, and the verdicts of an index on documents to verdicts
+// on pages. All implementations of neardup.Checker use it. Each page has a document or the reason
+// of a skip. Verdicts are returned in the order of the pages.
 package check
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which must
-// be near as well (docs/quality.md).
+// DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which
+// must be near as well (docs/quality.md).
 const DefaultMaxDistance = 6
 
 // DefaultSigner makes the Signer of an index of pages: of visible text.
@@ -32,8 +32,8 @@ func DefaultSigner() *page.Signer {
 	return s
 }
 
-// Analyze returns the document of a page. If the page cannot be compared, it returns the reason of a
-// Skipped verdict instead.
+// Analyze returns the document of a page. If the page cannot be compared, it returns the reason of
+// a Skipped verdict instead.
 func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
 	if err := match.Validate(&d); err != nil {
@@ -54,7 +54,8 @@ func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	return d, ""
 }
 
-// Page is like Analyze, for a page that may be larger than maxBody and an index that may have no Signer.
+// Page is like Analyze, for a page that may be larger than maxBody and an index that may have no
+// Signer.
 func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason string) {
 	switch n := len(p.Body); {
 	case n > maxBody:
@@ -65,8 +66,8 @@ func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason str
 	return Analyze(s, p)
 }
 
-// Document returns the document of a request. It has the fingerprint of the request or, from analyze, the
-// signature of its page. If texts is set, a document without text is skipped.
+// Document returns the document of a request. It has the fingerprint of the request or, from
+// analyze, the signature of its page. If texts is set, a document without text is skipped.
 func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Document, string)) (d index.Document, reason string) {
 	if l.Fingerprint != nil {
 		d = wire.Document(l)
@@ -81,8 +82,8 @@ func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Documen
 	return analyze(wire.Page(l))
 }
 
-// Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages that
-// cannot be compared, or that are larger than maxBody, are Skipped with a reason.
+// Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages
+// that cannot be compared, or that are larger than maxBody, are Skipped with a reason.
 func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check Documents) ([]api.Verdict, error) {
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	Parallel(len(pages), func(i int) {

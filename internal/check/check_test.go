@@ -8,7 +8,8 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// TestPagesOfAContextThatIsOver: no page is analyzed any more, which without a Signer would be a panic.
+// TestPagesOfAContextThatIsOver: no page is analyzed any more, which without a Signer would be a
+// panic.
 func TestPagesOfAContextThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

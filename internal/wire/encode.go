@@ -15,8 +15,8 @@ import (
 // encoding is the semantics of encoding/json, except that <, > and & are not escaped.
 var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 
-// Append appends the value to a buffer as a line of JSON that is safe on a terminal. If it fails, it returns the
-// buffer as it was.
+// Append appends the value to a buffer as a line of JSON that is safe on a terminal. If it fails,
+// it returns the buffer as it was.
 func Append(to []byte, v any) ([]byte, error) {
 	line := bytes.NewBuffer(to)
 	if err := json.MarshalWrite(line, v, encoding); err != nil {
@@ -32,8 +32,8 @@ func Encode(v any) ([]byte, error) { return Append(nil, v) }
 // controlStarts are the first bytes of the characters that escapeControls escapes.
 var controlStarts = [][]byte{{0x7f}, {0xc2}, {0xd8, 0x9c}, {0xe2, 0x80}, {0xe2, 0x81}}
 
-// escapeControls escapes, in text[from:], which is JSON, the characters that JSON allows in strings and some terminals act on:
-// DEL, U+0080 to U+009F, and the characters that change the direction of text.
+// escapeControls escapes the characters in the JSON text[from:] that some terminals act on: DEL,
+// U+0080 to U+009F, and the characters that change the direction of text.
 func escapeControls(text []byte, from int) []byte {
 	line := text[from:]
 	if !slices.ContainsFunc(controlStarts, func(start []byte) bool { return bytes.Contains(line, start) }) {

@@ -47,7 +47,7 @@ func Parse(raw []byte, d *api.Document) error {
 
 var kinds = map[string]page.Kind{"": 0, "html": page.HTML, "text": page.PlainText}
 
-// explain describes an error in a document with the terms of docs/reference/http.md instead of Go's.
+// explain describes an error in a document with the terms of docs/reference/http.md.
 func explain(raw []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
@@ -75,8 +75,8 @@ func explain(raw []byte, err error) error {
 
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
-// Split returns a key or scope as the two fields of a JSON object that hold it: text if it is UTF-8,
-// bytes otherwise.
+// Split returns a key or scope as the two fields of a JSON object that hold it: text if it is
+// UTF-8, bytes otherwise.
 func Split(s string) (text string, bytes []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
@@ -94,8 +94,8 @@ func Document(d *api.Document) match.Document {
 	}
 }
 
-// Page returns the page of a Document that Parse has read and that has no fingerprint. It is the first
-// of html, text and body that is not empty.
+// Page returns the page of a Document that Parse has read and that has no fingerprint. It is the
+// first of html, text and body that is not empty.
 func Page(d *api.Document) api.Page {
 	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType, Kind: kinds[d.Kind], Body: d.Body}
 	switch {

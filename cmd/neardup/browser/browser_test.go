@@ -1,5 +1,6 @@
-// Package browser tests the web pages of serve and the report of dedup in Chromium. It is a module of its
-// own because of chromedp. If NEARDUP_SCREENSHOTS is a directory, it gets a screenshot of each page.
+// Package browser tests the web pages of serve and the report of dedup in Chromium. It is a module
+// of its own because of chromedp. If NEARDUP_SCREENSHOTS is a directory, it gets a screenshot of
+// each page.
 package browser
 
 import (
@@ -153,8 +154,8 @@ func (b *tab) has(parts ...string) {
 	}
 }
 
-// faults is a script that returns the faults of a page in accessibility, such as fields without a label and
-// text with too little contrast.
+// faults is a script that returns the faults of a page in accessibility, such as fields without a
+// label and text with too little contrast.
 const faults = `(() => {
   const wrong = [];
   const all = s => [...document.querySelectorAll(s)];
@@ -184,7 +185,8 @@ const faults = `(() => {
   return wrong;
 })()`
 
-// check checks a page on a wide and on a narrow screen, light and dark, and makes a screenshot of each.
+// check checks a page on a wide and on a narrow screen, light and dark, and makes a screenshot of
+// each.
 func (b *tab) check(name string) {
 	b.Helper()
 	for _, scheme := range []string{"light", "dark"} {
@@ -252,10 +254,12 @@ func (b *tab) picture(name string) {
 
 func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
-// hostile is a key and a text that would run a script, close an element, load a file or reverse the text.
+// hostile is a key and a text that would run a script, close an element, load a file or reverse the
+// text.
 const hostile = `http://evil.example/"><script>alert('key')</script><img src=http://evil.example/x onerror=alert(1)>javascript:alert(1)</style>` + "\u202e"
 
-// documents writes JSON lines. Every third document is a copy of the previous one with a few other words.
+// documents writes JSON lines. Every third document is a copy of the previous one with a few other
+// words.
 func documents(t *testing.T, name string, n int) (path string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -141,7 +141,7 @@ func (a *answer) add(v any) error {
 	return a.write(-1)
 }
 
-// end writes the rest of the answer. If the call has failed after the first objects, the last one is the error.
+// end writes the rest of the answer. A failure after the first objects becomes the last object.
 func (a *answer) end(failed error) error {
 	if failed != nil && a.n == 0 {
 		return failed

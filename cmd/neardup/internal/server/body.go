@@ -18,8 +18,8 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// readBody reads the body of a request. Its memory is claimed as it is sent, so a client that announces
-// a long body and sends none takes no memory.
+// readBody reads the body of a request. Its memory is claimed as it is sent, so a client that
+// announces a long body and sends none takes no memory.
 func (a *answer) readBody(r *http.Request) ([]byte, error) {
 	limit := a.server.limits.RequestBytes
 	var from io.Reader = http.MaxBytesReader(a.ResponseWriter, r.Body, limit)
@@ -77,9 +77,9 @@ type window struct {
 // windowLimit is the number of documents of a window.
 const windowLimit = 256
 
-// eachWindow reads the documents of a request and answers them in order. It calls work with up to 256 of
-// them, and the function that work returns for each that is not malformed. stores reports whether the
-// documents are stored.
+// eachWindow reads the documents of a request and answers them in order. It calls work with up to
+// 256 of them, and the function that work returns for each that is not malformed. stores reports
+// whether the documents are stored.
 func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
 	w := &window{parse: wire.Parse, stores: stores}
 	switch media := mediatype.Of(r.Header.Get("Content-Type")); media {
@@ -113,7 +113,7 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	return a.end(s.answer(a, w, work))
 }
 
-// eachLine adds the lines of a body that are not blank to a window, and answers each window but the last one.
+// eachLine adds the lines that are not blank to a window, and answers each window but the last.
 func (s *Server) eachLine(a *answer, w *window, body []byte, work func(*window) func(n int) (any, error)) error {
 	w.items = make([]item, 0, min(windowLimit, 1+bytes.Count(body, []byte{'\n'})))
 	number := 0
@@ -159,7 +159,7 @@ func (s *Server) answer(a *answer, w *window, work func(*window) func(n int) (an
 	return nil
 }
 
-// analyze parses and analyzes a document of a window. One that is stored must have text if the index is one of texts.
+// analyze parses and analyzes a document. An index of pages stores no document without text.
 func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// check answers POST /v1/check. If the index fails part of the way, the documents before the failure are
-// answered.
+// check answers POST /v1/check. If the index fails part of the way, the documents before the
+// failure are answered.
 func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	return s.eachWindow(a, r, values, true, func(w *window) func(int) (any, error) {
 		verdicts, failed := check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
@@ -36,7 +36,7 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	})
 }
 
-// checkDocuments ends the process if the index panics. net/http would recover, and locks would stay locked.
+// checkDocuments ends the process if the index panics. net/http would recover, with held locks.
 func (s *Server) checkDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
 	defer func() {
 		if cause := recover(); cause != nil {

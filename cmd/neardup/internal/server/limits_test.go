@@ -180,8 +180,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	// The garbage takes as much memory as the limit and the ballast, which takes none itself. The test, the
-	// index and the buffers of 500 connections have 100 MiB.
+	// The garbage takes as much memory as the limit and the ballast, which takes none itself. The
+	// test, the index and the buffers of 500 connections have 100 MiB.
 	if most -= uint64(len(s.ballast)); most > 2*64<<20+uint64(len(s.ballast))+100<<20 {
 		t.Errorf("%d MiB", most>>20)
 	}

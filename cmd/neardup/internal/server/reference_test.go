@@ -24,7 +24,8 @@ var update = flag.Bool("update", false, "write the generated part of docs/refere
 
 const reference = "../../../../docs/reference/http.md"
 
-// TestHTTPReference: docs/reference/http.md lists the calls with their parameters, and the objects with their fields.
+// TestHTTPReference: docs/reference/http.md lists the calls with their parameters, and the objects
+// with their fields.
 func TestHTTPReference(t *testing.T) {
 	page, err := os.ReadFile(reference)
 	must(t, err)

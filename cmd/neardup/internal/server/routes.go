@@ -19,7 +19,7 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// call is one of the calls. GET /openapi.json and docs/reference/http.md are generated from its fields.
+// call is a call. GET /openapi.json and docs/reference/http.md are generated from its fields.
 type call struct {
 	method, path, name string // the name is in metrics and in the access log
 	summary            string
@@ -97,8 +97,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// guarded calls h for callers that send the token or, if there is none, are on this machine. It refuses
-// the requests of other sites in a browser, except links to the web pages.
+// guarded calls h for callers that send the token or, if there is none, are on this machine. It
+// refuses the requests of other sites in a browser, except links to the web pages.
 func (s *Server) guarded(h http.Handler) http.Handler {
 	var origins http.CrossOriginProtection
 	want := sha256.Sum256([]byte(s.opts.Token))
@@ -186,8 +186,8 @@ func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
 	return c.do(s, a, r, values)
 }
 
-// values returns the parameters in the URL of a call. Unknown, repeated and missing ones are errors, and so
-// are URLs that are not percent-encoded: the rest of a URL after & would silently be another parameter.
+// values returns the parameters in the URL of a call. URLs that are not percent-encoded are errors,
+// since their part after & would silently be another parameter.
 func (c *call) values(u *url.URL) (url.Values, error) {
 	const encode = "percent-encode URLs in parameters, as curl -G --data-urlencode does"
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {

@@ -32,7 +32,7 @@ type Options struct {
 	// loopback only.
 	Token string
 
-	// TLS is the configuration of encrypted connections. If it is nil, connections are not encrypted.
+	// TLS is the configuration of encrypted connections. nil: connections are not encrypted.
 	TLS *tls.Config
 
 	// Checkpoints is the directory of checkpoints. If it is empty, callers cannot make any.
@@ -94,8 +94,8 @@ type Server struct {
 	checkpointing task
 	running       sync.WaitGroup // calls and tasks
 
-	// The garbage collector runs when the heap has doubled. If the heap is small, that is after every few
-	// requests. The ballast is never touched, so it takes no memory, but it counts as heap.
+	// The garbage collector runs when the heap has doubled: if it is small, after every few
+	// requests. The ballast counts as heap, but it is never touched, so it takes no memory.
 	ballast []byte
 
 	stopping context.Context // done when nothing more may begin

@@ -171,7 +171,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestContentOfDocument: if a document has several fields with content, the one that docs/reference/http.md names is compared.
+// TestContentOfDocument: if a document has several fields with content, the one that
+// docs/reference/http.md names is compared.
 func TestContentOfDocument(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{})
 	line := func(fields string) string { return `{"key":"a",` + fields + "}\n" }
@@ -202,7 +203,8 @@ func compressed(text string) string {
 	return b.String()
 }
 
-// TestContentEncoding: gzip is inflated, within the limit of a request, and other encodings are refused.
+// TestContentEncoding: gzip is inflated, within the limit of a request, and other encodings are
+// refused.
 func TestContentEncoding(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Limits: Limits{PageBytes: 1 << 10, RequestBytes: 1 << 20}})
 	const document = `{"key":"a","text":"some words"}` + "\n"
@@ -447,7 +449,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestLineFields: a malformed line is an error with its number, stores nothing, and does not end the request.
+// TestLineFields: a malformed line is an error with its number, stores nothing, and does not end
+// the request.
 func TestLineFields(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})
@@ -540,7 +543,8 @@ func TestContentType(t *testing.T) {
 	}
 }
 
-// TestParameters: a URL that is not percent-encoded is refused. Otherwise its part before & would be the key.
+// TestParameters: a URL that is not percent-encoded is refused. Otherwise its part before & would
+// be the key.
 func TestParameters(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})
@@ -589,7 +593,8 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// TestListAndDelete: the list has every document once, in parts, and documents are deleted by key and by ID.
+// TestListAndDelete: the list has every document once, in parts, and documents are deleted by key
+// and by ID.
 func TestListAndDelete(t *testing.T) {
 	x := open(t, inMemory())
 	var docs []index.Document

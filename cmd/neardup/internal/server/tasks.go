@@ -24,7 +24,7 @@ type TaskState struct {
 	Compaction *compaction.Report `json:"compaction,omitempty" doc:"result of a compaction"`
 }
 
-// task is a compaction or a checkpoint. One runs at a time, and only the end of the server cancels it.
+// task is a compaction or a checkpoint. One runs at a time. Only the end of the server cancels it.
 type task struct {
 	mu    sync.Mutex
 	state TaskState // of the last one

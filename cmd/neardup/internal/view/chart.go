@@ -54,7 +54,8 @@ func newChart(title, note, x, y string) *Chart {
 	}
 }
 
-// scale draws the axis of values from 0 to at least most, and returns the function from a value to its height.
+// scale draws the axis of values from 0 to at least most, and returns the function from a value to
+// its height.
 func (c *Chart) scale(most float64, format func(float64) string) func(float64) float64 {
 	step, top := 1.0, 1.0
 	if most > 0 {
@@ -69,7 +70,8 @@ func (c *Chart) scale(most float64, format func(float64) string) func(float64) f
 	return at
 }
 
-// niceStep returns the least of 1, 2, 5, 10, 20 and so on, and of 0.1, 0.2, 0.5 and so on, that is at least v > 0.
+// niceStep returns the least of 1, 2, 5, 10, 20 and so on, and of 0.1, 0.2, 0.5 and so on, that is
+// at least v > 0.
 func niceStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 5} {
@@ -99,8 +101,8 @@ func (c *Chart) describe(axis string, names []string, format func(float64) strin
 	}
 }
 
-// bars draws a histogram of counts. The bars of several series, which have equally many values, are stacked. If
-// limit is a place of the axis, a vertical line follows it.
+// bars draws a histogram of counts. The bars of several series, which have equally many values, are
+// stacked. If limit is a place of the axis, a vertical line follows it.
 func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 	total, names := make([]float64, len(series[0].Values)), []string{}
 	for i := range total {

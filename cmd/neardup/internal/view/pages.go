@@ -49,8 +49,8 @@ type Options struct {
 	Texts    Texts                           // nil: none
 }
 
-// Pages serves the pages. The memory, the time and the number of requests are bounded. Requests over the
-// limit get 503.
+// Pages serves the pages. The memory, the time and the number of requests are bounded. Requests
+// over the limit get 503.
 type Pages struct {
 	source Source
 	opts   Options

@@ -34,7 +34,8 @@ func (s *searchPage) Decisive() *compare.Result {
 	return nil
 }
 
-// Path returns the path of the comparison of the document with a candidate. It is empty if one has no key.
+// Path returns the path of the comparison of the document with a candidate. It is empty if one has
+// no key.
 func (s *searchPage) Path(candidate *compare.Result) string {
 	if s.Asked == "" || s.Of.Key == "" || candidate.B.Key == "" {
 		return ""
@@ -60,8 +61,8 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	return s, err
 }
 
-// asked finds the document, the page or the fingerprint that a search names. A page that is not stored may
-// be in the archives.
+// asked finds the document, the page or the fingerprint that a search names. A page that is not
+// stored may be in the archives.
 func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err error) {
 	var stored bool
 	s.Of, stored, reason, err = p.find(ctx, s.Asked)
@@ -83,8 +84,9 @@ func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err er
 	return reason, nil
 }
 
-// find returns the document that has a key, or else the page that the archives have for it, and why the page
-// would be skipped. d is nil if there is neither. If no key has spaces around it, they do not count.
+// find returns the document that has a key, or else the page that the archives have for it, and why
+// the page would be skipped. d is nil if there is neither. If no key has spaces around it, they do
+// not count.
 func (p *Pages) find(ctx context.Context, key string) (d *index.Document, stored bool, reason string, err error) {
 	for _, key := range []string{key, strings.TrimSpace(key)} {
 		d, found, err := p.source.Get(ctx, key)

@@ -1,5 +1,5 @@
-// Package view renders the report of a run and the web pages of a server. The HTML has no scripts and
-// loads nothing, which its Content-Security-Policy enforces. Keys and texts are untrusted.
+// Package view renders the report of a run and the web pages of a server. The HTML has no scripts
+// and loads nothing, which its Content-Security-Policy enforces. Keys and texts are untrusted.
 package view
 
 import (
@@ -47,8 +47,8 @@ var functions = template.FuncMap{
 	"ratio":   func(r float64) string { return strconv.FormatFloat(r, 'f', 2, 64) },
 }
 
-// parsed returns a function that returns the template of a page. The first call parses it, since most
-// commands show no page.
+// parsed returns a function that returns the template of a page. The first call parses it, since
+// most commands show no page.
 func parsed(names ...string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		t := template.New("layout.html").Funcs(functions)
@@ -81,7 +81,8 @@ func percent(part, of int64) string {
 	return strconv.FormatFloat(100*float64(part)/float64(of), 'f', 1, 64) + " %"
 }
 
-// shownKey formats a key: a long key loses its middle, and characters that are not printable are escaped.
+// shownKey formats a key: a long key loses its middle, and characters that are not printable are
+// escaped.
 func shownKey(key string) string {
 	const most = 300
 	if len(key) > most {
