@@ -29,8 +29,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Types of packages neardup and index, which describe their fields. A Query is for example
-// client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
+// Types of packages neardup and index, which describe their fields: [neardup.Page],
+// [neardup.Verdict], [neardup.Status], [index.Document], [index.Match], [index.Query],
+// [index.Stats]. A Query is for example client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
 type (
 	Page     = api.Page
 	Verdict  = api.Verdict
