@@ -20,12 +20,12 @@ import (
 // Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one that
 // section 5 of the paper names.
 type Method struct {
-	Name             string  `json:"name"`
-	BytesPerDocument float64 `json:"bytesPerDocument"`
-	MBPerSecond      float64 `json:"mbPerSecond"` // of text, on one core, including the tokenizer
+	Name             string
+	BytesPerDocument float64
+	MBPerSecond      float64 // of text, on one core, including the tokenizer
 	Score
-	Deviation Score `json:"deviation"`
-	Crawl     Crawl `json:"crawl"`
+	Deviation Score
+	Crawl     Crawl
 }
 
 // bytesPerDocument is the size of a fingerprint, a shingle signature and a length.

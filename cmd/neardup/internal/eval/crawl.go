@@ -20,17 +20,17 @@ const droppedWeight = 10
 // and stored documents are means over the seeds.
 type Crawl struct {
 	// Distinct is the number of documents that are near-duplicates of no earlier one.
-	Distinct int     `json:"distinct"`
-	Dropped  float64 `json:"dropped"`
+	Distinct int
+	Dropped  float64
 	// Duplicates is the number of documents that are near-duplicates of an earlier one.
-	Duplicates int     `json:"duplicates"`
-	Stored     float64 `json:"stored"`
+	Duplicates int
+	Stored     float64
 
-	DroppedPerMillion float64 `json:"droppedPerMillion"` // of a million distinct documents
-	StoredPerMillion  float64 `json:"storedPerMillion"`  // of a million near-duplicates
+	DroppedPerMillion float64 // of a million distinct documents
+	StoredPerMillion  float64 // of a million near-duplicates
 	// LossPerMillion is the number of stored near-duplicates, and ten times the number of dropped
 	// distinct documents, per million counted documents.
-	LossPerMillion float64 `json:"lossPerMillion"`
+	LossPerMillion float64
 }
 
 // found is an earlier document that a method compares with a later one.

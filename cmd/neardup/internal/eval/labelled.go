@@ -1,16 +1,12 @@
 package eval
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
 )
 
@@ -41,11 +37,11 @@ const (
 
 // Numbers are those of documents and of pairs.
 type Numbers struct {
-	Documents int   `json:"documents"`
-	Positive  int   `json:"positive"`
-	Negative  int64 `json:"negative"`  // listed or not
-	Between   int   `json:"between"`   // listed pairs that count as neither
-	Identical int64 `json:"identical"` // that are left out: their texts have equal tokens
+	Documents int
+	Positive  int
+	Negative  int64 // listed or not
+	Between   int   // listed pairs that count as neither
+	Identical int64 // that are left out: their texts have equal tokens
 }
 
 // Labelled are documents with labels on their pairs.
@@ -189,57 +185,4 @@ func (l *Labelled) apart(seed, a, b int) apart {
 		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))
 	}
 	return d
-}
-
-// mistake is a negative pair that matches, or a positive one that does not.
-type mistake struct {
-	kind string // false or missed
-	pair
-	apart
-}
-
-// mistakes returns what a rule gets wrong with one seed: false pairs first, each kind
-// by distance and then in the order of the documents.
-func (l *Labelled) mistakes(r Rule, seed int) (mistakes []mistake) {
-	var mu sync.Mutex
-	matching := make(map[pair]bool)
-	l.eachNear(seed, func(a, b int, apart apart) {
-		if r.matches(&apart) {
-			mu.Lock()
-			defer mu.Unlock()
-			matching[ordered(a, b)] = true
-		}
-	})
-	add := func(kind string, p pair) {
-		mistakes = append(mistakes, mistake{kind, p, l.apart(seed, int(p.a), int(p.b))})
-	}
-	for p := range matching {
-		if class := l.labels[p].class; class == negative || class == unlisted {
-			add("false", p)
-		}
-	}
-	for p, label := range l.labels {
-		if label.class == positive && !matching[p] {
-			add("missed", p)
-		}
-	}
-	slices.SortFunc(mistakes, func(m, n mistake) int {
-		return cmp.Or(cmp.Compare(m.kind, n.kind), m.distance-n.distance, cmp.Compare(m.a, n.a), cmp.Compare(m.b, n.b))
-	})
-	return mistakes
-}
-
-// WriteMistakes writes a line for each pair that a rule gets wrong with the first seed.
-func (l *Labelled) WriteMistakes(w io.Writer, r Rule) error {
-	for _, m := range l.mistakes(r, 0) {
-		similarity := "-"
-		if label, listed := l.labels[m.pair]; listed {
-			similarity = fmt.Sprintf("%.4f", label.similarity)
-		}
-		if _, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%s\t%s\t%s\n", m.kind, m.distance, m.shingle, m.ratio, similarity,
-			corpus.QuoteKey(l.docs[m.a].ID), corpus.QuoteKey(l.docs[m.b].ID)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

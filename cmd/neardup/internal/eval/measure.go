@@ -6,21 +6,13 @@ import (
 	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/match"
-	"github.com/neardup/neardup/internal/sitegen"
 )
 
 // MaxDistance is the largest k that is measured.
 const MaxDistance = 16
 
-// Rule is a match.Rule, to be written as JSON.
-type Rule struct {
-	MaxDistance        int     `json:"k"`
-	MaxShingleDistance int     `json:"maxShingleDistance"`
-	ShortAllowance     int     `json:"shortAllowance,omitempty"`
-	MaxLengthRatio     float64 `json:"maxLengthRatio"`
-}
-
-func (r Rule) matches(a *apart) bool { return a.distance <= r.MaxDistance && r.confirms(a) }
+// Rule is the rule that is measured.
+type Rule match.Rule
 
 // confirms reports whether the shingles and the lengths let a pair match.
 func (r Rule) confirms(a *apart) bool {
@@ -72,15 +64,15 @@ func (c *counts) matching(k int, alone bool) (positive, negative int64) {
 // Score is how well a rule does with one seed, or on average.
 type Score struct {
 	// Precision is the part of the matching pairs that is positive; 1 where none matches.
-	Precision float64 `json:"precision"`
+	Precision float64
 	// Recall is the part of the positive pairs that matches; 1 where there are none.
-	Recall float64 `json:"recall"`
+	Recall float64
 	// F1 is the harmonic mean of the two.
-	F1 float64 `json:"f1"`
+	F1 float64
 	// FalsePairs is the number of negative pairs that match.
-	FalsePairs float64 `json:"falsePairs"`
+	FalsePairs float64
 	// FalsePairsPerBillion is that of a billion negative pairs.
-	FalsePairsPerBillion float64 `json:"falsePairsPerBillion"`
+	FalsePairsPerBillion float64
 }
 
 // score is that of a method which finds so many positive pairs and so many negative ones.
@@ -125,31 +117,29 @@ func meanOf(scores []Score) (mean, deviation Score) {
 	return mean, deviation
 }
 
-// Report is what was measured. Its JSON form is that of "neardup eval -json".
+// Report is what was measured.
 type Report struct {
-	Kind          sitegen.Kind `json:"kind,omitempty"` // of generated pages
-	GeneratedSeed uint64       `json:"generatedSeed,omitempty"`
 	Numbers
-	Seeds    int      `json:"seeds"`
-	Analyzer string   `json:"analyzer"`
-	Curves   []Curve  `json:"curves"`
-	Default  Point    `json:"default"`
-	Crawl    Crawl    `json:"crawl"`             // by Default
-	Methods  []Method `json:"methods,omitempty"` // of Compare
+	Seeds    int
+	Analyzer string
+	Curves   []Curve
+	Default  Point
+	Crawl    Crawl    // by Default
+	Methods  []Method // of Compare
 }
 
 // Curve is a score for each k.
 type Curve struct {
-	Name   string  `json:"name"`
-	Points []Point `json:"points"`
-	BestK  int     `json:"bestK"` // that of the best F1
+	Name   string
+	Points []Point
+	BestK  int // that of the best F1
 }
 
 // Point is the mean score of a rule over all seeds.
 type Point struct {
 	Rule
 	Score
-	Deviation Score `json:"deviation"`
+	Deviation Score
 }
 
 // Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
