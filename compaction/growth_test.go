@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,8 +100,8 @@ type growing struct {
 	out  sync.Mutex
 }
 
-// TestGrowing is the process that TestGrowth starts and kills. It prints a line for each acknowledged batch, and ends
-// when standard input does.
+// TestGrowing is not a test of its own, but what TestGrowth starts and kills. It tells of each acknowledged batch, and of times in
+// microseconds, on standard output, and ends when standard input does.
 func TestGrowing(t *testing.T) {
 	dir := os.Getenv("NEARDUP_GROWING")
 	if dir == "" {
@@ -118,8 +119,11 @@ func TestGrowing(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	watcher := watch(t, t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second})
+	watcher := watch(t, t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second, Done: func(r compaction.Report, err error) {
+		g.say("compaction %d %.1fs %v\n", r.Documents, r.Seconds, err)
+	}})
 	must(t, g.remembers())
+	g.say("open\n")
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		g.over.Store(true)
@@ -130,18 +134,20 @@ func TestGrowing(t *testing.T) {
 		group.Go(func() error { return g.write(ctx, w) })
 	}
 	for n := range uint64(growthReaders) {
-		group.Go(func() error { return g.read(n) })
+		group.Go(func() error { return g.read("query", n, &g.over) })
 	}
 	must(t, group.Wait())
 	watcher.Close()
-	must(t, g.x.Close())
+	var quiet atomic.Bool
+	time.AfterFunc(time.Duration(testenv.Number(200, 200, 2000, 2000))*time.Millisecond, func() { quiet.Store(true) })
+	must(t, g.read("quiet", 1, &quiet), g.x.Close())
+	g.say("closed\n")
 }
 
-// acknowledge prints the number of documents of a writer that are stored.
-func (g *growing) acknowledge(writer, documents uint64) {
+func (g *growing) say(format string, args ...any) {
 	g.out.Lock()
 	defer g.out.Unlock()
-	fmt.Printf("ack %d %d\n", writer, documents)
+	fmt.Fprintf(os.Stdout, format, args...)
 }
 
 // remembers looks for what was acknowledged last, and some of what was before.
@@ -171,7 +177,9 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 		for n := range uint64(growthBatch) {
 			docs = append(docs, growthDocument(w, first+n).Document)
 		}
+		start := time.Now()
 		verdicts, err := g.x.CheckAndAddBatch(ctx, docs)
+		took := time.Since(start)
 		if err != nil {
 			return err
 		}
@@ -183,15 +191,15 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 			}
 		}
 		g.done[w].Store(first + growthBatch)
-		g.acknowledge(w, first+growthBatch)
+		g.say("ack %d %d %d\n", w, first+growthBatch, took.Microseconds())
 	}
 	return ctx.Err()
 }
 
 // read asks for what is there and for what is not, a thousand times a second at most.
-func (g *growing) read(number uint64) error {
+func (g *growing) read(name string, number uint64, over *atomic.Bool) error {
 	r := rand.New(rand.NewPCG(number, uint64(time.Now().UnixNano())))
-	for !g.over.Load() {
+	for !over.Load() {
 		q, want, w := index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(r.Uint64())}}, grown{}, r.Uint64N(growthWriters)
 		if done := g.done[w].Load(); done > 0 && r.IntN(2) == 0 {
 			if want = growthDocument(w, r.Uint64N(done)); want.status == index.New {
@@ -201,13 +209,16 @@ func (g *growing) read(number uint64) error {
 				want = grown{}
 			}
 		}
+		start := time.Now()
 		got, err := g.x.Query(context.Background(), q)
+		took := time.Since(start)
 		if err != nil {
 			return err
 		}
 		if there := want.Key != ""; len(got) > 1 || there != (len(got) == 1) || there && (got[0].Key != want.Key || got[0].Distance != want.distance) {
 			return fmt.Errorf("query %v: %+v, not %+v", q.Fingerprint, got, want)
 		}
+		g.say("%s %d\n", name, took.Microseconds())
 		time.Sleep(time.Millisecond)
 	}
 	return nil
@@ -219,6 +230,19 @@ type growth struct {
 	dir     string
 	atLeast uint64
 	done    [growthWriters]uint64
+
+	quarters [4]quarter
+	now      *quarter // of which times count; nil while processes are killed
+}
+
+// quarter is the part of a quarter in which no process is killed.
+type quarter struct {
+	documents   uint64
+	seconds     float64
+	calls       []int64 // microseconds
+	queries     []int64
+	quiet       []int64 // queries when nothing else goes on
+	compactions int
 }
 
 func (g *growth) total() (n uint64) {
@@ -228,11 +252,11 @@ func (g *growth) total() (n uint64) {
 	return n
 }
 
-// run starts a process. It kills the process after a time, or, if the time is 0, ends it when there are enough documents.
-func (g *growth) run(kill time.Duration, documents uint64) {
+// run starts a process and kills it when the time is up, or ends it when there are so many documents.
+func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestGrowing$", "-test.timeout", "0")
 	cmd.Env = append(os.Environ(), "NEARDUP_GROWING="+g.dir, "NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"),
-		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast))
+		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	var complaint, other bytes.Buffer // what it prints on standard error, and else
@@ -240,45 +264,113 @@ func (g *growth) run(kill time.Duration, documents uint64) {
 	if err := errors.Join(err, outErr, cmd.Start()); err != nil {
 		g.t.Fatal(err)
 	}
-	if kill > 0 {
-		defer time.AfterFunc(kill, func() { cmd.Process.Kill() }).Stop()
+	end := func() { in.Close() }
+	if kill {
+		end = func() { cmd.Process.Kill() }
 	}
+	timer := time.AfterFunc(most, end)
+	defer timer.Stop()
+	before := g.total()
+	var opened, last time.Time
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		var w, n uint64
-		if _, err := fmt.Sscanf(lines.Text(), "ack %d %d", &w, &n); err != nil {
-			fmt.Fprintln(&other, lines.Text())
-			continue
-		}
-		if g.done[w] = n; kill == 0 && g.total() >= documents {
-			in.Close()
+		var us int64
+		line := lines.Text()
+		switch what, rest, _ := strings.Cut(line, " "); what {
+		case "open":
+			opened = time.Now()
+		case "ack":
+			fmt.Sscan(rest, &w, &n, &us)
+			g.done[w], last = n, time.Now()
+			if g.now != nil {
+				g.now.calls = append(g.now.calls, us)
+			}
+			if g.total() >= documents {
+				end()
+			}
+		case "query", "quiet":
+			fmt.Sscan(rest, &us)
+			if g.now != nil && what == "query" {
+				g.now.queries = append(g.now.queries, us)
+			} else if g.now != nil {
+				g.now.quiet = append(g.now.quiet, us)
+			}
+		case "compaction":
+			if g.now != nil {
+				g.now.compactions++
+			}
+		default:
+			fmt.Fprintln(&other, line)
 		}
 	}
-	if err := cmd.Wait(); kill == 0 && err != nil || cmd.ProcessState.Exited() && !cmd.ProcessState.Success() {
+	if err := cmd.Wait(); !kill && err != nil || cmd.ProcessState.Exited() && !cmd.ProcessState.Success() {
 		g.t.Fatalf("%v: %s%s", err, complaint.String(), other.String())
+	}
+	if g.now != nil && !opened.IsZero() {
+		g.now.documents += g.total() - before
+		g.now.seconds += last.Sub(opened).Seconds()
 	}
 }
 
-// TestGrowth lets an index grow, and kills its process again and again. NEARDUP_GROWTH has other numbers of documents
-// and kills.
+// TestGrowth lets an index grow to 20 million documents with NEARDUP_LONG, in 28 minutes at most, and kills it 200 times; NEARDUP_GROWTH
+// has other numbers: of documents, minutes and kills. Each quarter begins with its kills; its times are those of the rest.
 func TestGrowth(t *testing.T) {
-	documents, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), testenv.Number(2, 4, 20, 200)
+	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28., testenv.Number(2, 4, 20, 200)
 	if text := os.Getenv("NEARDUP_GROWTH"); text != "" {
-		if _, err := fmt.Sscan(text, &documents, &kills); err != nil {
+		if _, err := fmt.Sscan(text, &documents, &minutes, &kills); err != nil {
 			t.Fatalf("NEARDUP_GROWTH: %v", err)
 		}
+	} else if !testenv.Long() {
+		t.Parallel()
 	}
-	t.Parallel()
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 20))
+	seed := testenv.Seed(t)
+	r := rand.New(rand.NewPCG(seed, 20))
 	g := &growth{t: t, dir: filepath.Join(t.TempDir(), "ix"), atLeast: max(1000, documents/20)}
-	for range kills {
-		g.run(time.Duration(1+r.IntN(testenv.Number(600, 600, 1500, 2500)))*time.Millisecond, 0)
+	start := time.Now()
+	for n := range uint64(4) {
+		for range kills / 4 {
+			g.run(true, time.Duration(r.IntN(testenv.Number(600, 600, 1500, 2500)))*time.Millisecond, 1<<63)
+		}
+		g.now = &g.quarters[n]
+		share := time.Duration(float64(n+1) / 4 * minutes * float64(time.Minute))
+		g.run(false, share-time.Since(start), max(documents*(n+1)/4, g.total()+documents/8))
+		g.now = nil
 	}
-	g.run(0, max(documents, g.total()+documents/8))
-	t.Logf("%d documents checked", g.total())
+	g.report(time.Since(start))
 	if err := g.compare(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("seed %d: %v", seed, err)
 	}
+}
+
+func (g *growth) report(took time.Duration) {
+	rate := func(q *quarter) float64 { return float64(q.documents) / max(q.seconds, 1e-9) }
+	for n := range g.quarters {
+		q := &g.quarters[n]
+		g.t.Logf("quarter %d: %d documents in %.1f s, %.0f/s, %d compactions; calls of %d: p50 %d us, p99 %d, longest %d; queries: p50 %d us, p99 %d, longest %d; when quiet p50 %d, p99 %d",
+			n+1, q.documents, q.seconds, rate(q), q.compactions, growthBatch, share(q.calls, .5), share(q.calls, .99), share(q.calls, 1),
+			share(q.queries, .5), share(q.queries, .99), share(q.queries, 1), share(q.quiet, .5), share(q.quiet, .99))
+		if testenv.Long() && share(q.calls, 1) > time.Second.Microseconds() {
+			g.t.Errorf("quarter %d: a write took %d us", n+1, share(q.calls, 1))
+		}
+		if testenv.Long() && share(q.queries, .99) > 5*share(q.quiet, .99) {
+			g.t.Errorf("quarter %d: p99 of queries is %d us, and %d when it is quiet", n+1, share(q.queries, .99), share(q.quiet, .99))
+		}
+	}
+	first, last := rate(&g.quarters[0]), rate(&g.quarters[3])
+	g.t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(), took, last/first)
+	if testenv.Long() && last < .8*first {
+		g.t.Errorf("the last quarter went at %.2f of the first", last/first)
+	}
+}
+
+// share is a quantile of times, which it sorts.
+func share(times []int64, of float64) int64 {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[min(len(times)-1, int(of*float64(len(times))))]
 }
 
 // compare looks at every document in the end.
