@@ -25,12 +25,12 @@ func checkAndSave(ctx context.Context, url, contentType string, body []byte, sav
 	if err != nil {
 		return err // no verdict
 	}
-	switch v.Status {
-	case neardup.New, neardup.Changed, neardup.Unchanged: // Unchanged too: the last run may have died before it saved
-		if err := save(url, body); err != nil {
-			_, undo := x.Delete(ctx, url) // the next visit is New again
-			return errors.Join(err, undo)
-		}
+	if v.Status == neardup.Duplicate {
+		return nil // v.Of is like this page
+	}
+	if err := save(url, body); err != nil { // Unchanged too: the last run may have died before it saved
+		_, undo := x.Delete(ctx, url) // the next visit is New again
+		return errors.Join(err, undo)
 	}
 	return nil
 }

@@ -14,9 +14,11 @@
 // says is on the disk. If near-duplicates are checked at once, exactly one is New.
 //
 // An Index has the methods of the [index.Index] in it besides: Delete, DeleteBefore, Get, Query,
-// Stats, Pairs, Clusters, Checkpoint, Verify, Close. A crawler saves a page that is New, Changed or
-// Unchanged: the last run may have died after Check and before the page was saved. If saving
-// fails, it deletes the URL, so that the next copy of the page is New. It returns the errors of package index.
+// Stats, Pairs, Clusters, Checkpoint, Verify, Close. It returns the errors of package index.
+//
+// A crawler drops a page that is a Duplicate and saves all others. It saves a page that is Unchanged
+// because the last run may have died between Check and saving. A page that is Skipped was not
+// compared. If saving fails, the crawler deletes the URL, so that the next copy of the page is New.
 //
 // The neardup command and this package open each other's indexes.
 package neardup

@@ -75,12 +75,13 @@ type Options struct {
 	MaxLengthRatio float64
 
 	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such as the
-	// products of a shop. A site is the host of keys that are URLs, within a scope. A stored page of the
-	// same site is a match only if the page has the same Digest, or is at most half as far from it (2*d1 + d2)
-	// as from the median of the nearest 16 others of the site among the nearest 64 documents within
-	// MaxDistance. With fewer than two others, the usual limits apply until duplicates with SiteTexts
-	// different texts were found; after that, about 16 shingles may differ. So of each template, about
-	// SiteTexts pages may be lost. A small SiteTexts also separates versions of a page that are stored under
+	// products of a shop. A site is the host of keys that are URLs, within a scope. A page that matches a
+	// stored page of its site is compared with the 16 other stored pages of the site that are nearest to
+	// it, among the nearest 64 documents within MaxDistance. M is the median of their d1 + d2. The page is
+	// a Duplicate of the match if its own d1 + d2 is at most M/2, or if the Digests are equal. With fewer
+	// than two other pages, the page is a Duplicate until SiteTexts different texts were duplicates of
+	// these pages; after that, about 16 shingles may differ. So of each template, about SiteTexts pages
+	// are lost. A small SiteTexts also separates versions of a page that are stored under
 	// several URLs of a site. 0: 4. Below 0: pages of one site are compared as all others.
 	//
 	// Like the limits above, the option is not recorded, and the answers of Query do not depend on it. Sites

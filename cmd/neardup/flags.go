@@ -275,11 +275,11 @@ func (f *indexFlags) distanceFlag(k int) *indexFlags {
 
 // retentionFlags defines the flags that limit the age and the number of documents.
 func (f *indexFlags) retentionFlags() *indexFlags {
-	f.call.valueFlag("retain-age", "", "delete documents that were last seen longer ago than this `duration`, such as 30d or 12h (default never)", func(text string) (err error) {
+	f.call.valueFlag("retain-age", "", "delete documents that were last stored longer ago than this `duration`, such as 30d or 12h; each verdict except duplicate and skipped stores the document again (default never)", func(text string) (err error) {
 		f.expiry.MaxAge, err = parseDuration(text)
 		return err
 	})
-	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently seen first, if the index has more than this `number` (default never)")
+	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently stored first, if the index has more than this `number` (default never)")
 	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
 	return f
 }
@@ -331,15 +331,15 @@ type matchFlags struct {
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of long near-duplicates (0: %d; -1: shingles are not compared)", match.MaxShingleDistance))
-	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the limit of texts of 80 to 250 words is smaller (0: %d; -1: one limit for all lengths)", match.ShortAllowance))
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of long near-duplicates (0 means the default, %d; -1: shingles are not compared)", match.MaxShingleDistance))
+	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one limit for all lengths)", match.ShortAllowance))
 	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
 	return f
 }
 
 // siteTextsFlag adds the flag that separates pages of one template.
 func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
-	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts, "separate pages of one site (the host of their URLs) that share a template, once this `number` of different texts were found to be near-duplicates (-1: never)")
+	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts, "keep different pages of one template apart by the distances of the stored pages of their site (the host of their URLs); until two others are stored, about this `number` of different texts are duplicates (-1: ignore sites)")
 	c.check(func() error {
 		if f.siteTexts != -1 && f.siteTexts < 1 {
 			return usagef("--site-texts is %d, want 1 or more, or -1 for never", f.siteTexts)

@@ -396,6 +396,8 @@ func TestServePython(t *testing.T) {
 			want += fmt.Sprintln(n)
 		}
 	}
+	fmt.Fprintln(&pages, `{"key":"empty","text":""}`)
+	want += "empty\n" // skipped
 	file, token := writeFile(t, "pages.jsonl", pages.String()), writeFile(t, "token", "0123456789abcdef\n")
 	listen, ix := freeAddress(t), filepath.Join(t.TempDir(), "ix")
 	startServe(t, listen, "--index", ix, "--max-distance", "0", "--token-file", token)
@@ -404,7 +406,7 @@ func TestServePython(t *testing.T) {
 		t.Errorf("%v, %d lines: %.300s", err, bytes.Count(out, []byte("\n")), out)
 	}
 	out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
-	if err != nil || string(out) != "" {
+	if err != nil || string(out) != want { // now unchanged
 		t.Errorf("again: %v, %.300s", err, out)
 	}
 	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file).CombinedOutput(); err == nil {

@@ -3,7 +3,9 @@
 
     python3 check.py http://127.0.0.1:7490 pages.jsonl [TOKEN]
 
-Each line of the file is an object with "url" and "html" or "text". The URLs of new and changed pages are printed.
+Each line of the file is an object with "url" and "html" or "text". The URLs of the pages to keep are printed: all pages
+but duplicates. Unchanged pages are among them, because the answer of an earlier try or run may have been lost, and skipped
+pages, because they were not compared.
 """
 
 import base64
@@ -64,7 +66,7 @@ class Neardup:
 
     def _retry(self, call):
         """Repeats a call until it succeeds, fails for good, or retry_for is over. If the answer of an earlier try was lost, its
-        pages are then unchanged instead of new."""
+        new pages are now unchanged, so keep unchanged pages. Pages need a URL: without one, they are duplicates of themselves."""
         begun = time.monotonic()
         while True:
             try:
@@ -101,7 +103,7 @@ def main():
         documents = [json.loads(line) for line in lines]
     for start in range(0, len(documents), 256):
         for verdict in index.check(documents[start:start + 256]):
-            if verdict["verdict"] in ("new", "changed"):
+            if verdict["verdict"] != "duplicate":
                 print(verdict["key"])
 
 
