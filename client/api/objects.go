@@ -1,25 +1,29 @@
 package api
 
 import (
+	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/neardup/neardup/fingerprint"
 )
 
 // JSONLines is the media type of a body with one JSON object per line.
 const JSONLines = "application/x-ndjson"
 
-// Document is one document of a request: a page as html, text or body, or a fingerprint.
+// Document is one document of a request: a page as html, text, content or body, or a fingerprint.
 type Document struct {
 	Key      string `json:"key,omitempty" doc:"URL or other name of the document"`
 	KeyBytes []byte `json:"keyBytes,omitempty" doc:"key that is not UTF-8"`
 	URL      string `json:"url,omitempty" doc:"same as key"`
+	ID       Name   `json:"id,omitempty" doc:"same as key; a number stands for its digits"`
 
 	HTML        *string `json:"html,omitempty" doc:"HTML page"`
 	Text        *string `json:"text,omitempty" doc:"plain text"`
+	Content     *string `json:"content,omitempty" doc:"HTML or plain text; contentType, kind or the content itself decides"`
 	Body        []byte  `json:"body,omitzero" doc:"page in any charset"`
-	ContentType string  `json:"contentType,omitempty" doc:"value of the HTTP header, for body"`
-	Kind        string  `json:"kind,omitempty" doc:"html or text, for body, if it is known"`
+	ContentType string  `json:"contentType,omitempty" doc:"value of the HTTP header, for content and body"`
+	Kind        string  `json:"kind,omitempty" doc:"html or text, for content and body, if it is known"`
 
 	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint,omitempty" doc:"fingerprint of a page that is already analyzed"`
 	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero" doc:"fingerprint of the word order"`
@@ -32,6 +36,28 @@ type Document struct {
 	MaxDistance *int `json:"maxDistance,omitempty" doc:"query only: largest distance in bits; default the k of the index"`
 	Limit       int  `json:"limit,omitempty" doc:"query only: largest number of matches; default and maximum 10,000"`
 }
+
+// Name is a key that may be a JSON number, whose digits are then the key.
+type Name string
+
+// UnmarshalJSON reads a string or a number.
+func (n *Name) UnmarshalJSON(raw []byte) error {
+	switch value := jsontext.Value(raw); value.Kind() {
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, value)
+		*n = Name(text)
+		return err
+	case '0':
+		*n = Name(raw)
+	case 'n':
+		*n = ""
+	default:
+		return errNotName
+	}
+	return nil
+}
+
+var errNotName = errors.New("want a string or a number")
 
 // Stored is a stored document.
 type Stored struct {

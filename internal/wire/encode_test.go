@@ -22,7 +22,7 @@ func full() []any {
 	return []any{
 		&api.Document{
 			Key: hostile, KeyBytes: []byte("\xff"), URL: hostile, HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
-			Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2}, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
+			ID: api.Name(hostile), Content: new("c"), Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2}, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&api.Checked{

@@ -18,7 +18,7 @@ import (
 )
 
 // contents are the fields that a document is read from.
-const contents = "html, text, body or fingerprint"
+const contents = "html, text, content, body or fingerprint"
 
 // Parse reads a document of a request and sets its Key. The error describes what is malformed.
 func Parse(raw []byte, d *api.Document) error {
@@ -27,16 +27,16 @@ func Parse(raw []byte, d *api.Document) error {
 	if err := json.Unmarshal(raw, d, json.RejectUnknownMembers(true)); err != nil {
 		return explain(raw, err)
 	}
-	for _, name := range []string{string(d.KeyBytes), d.URL} {
+	for _, name := range []string{string(d.KeyBytes), d.URL, string(d.ID)} {
 		if name != "" && d.Key != "" && name != d.Key {
-			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes and url", d.Key, name)
+			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes, url and id", d.Key, name)
 		}
 		d.Key = cmp.Or(d.Key, name)
 	}
 	if d.Limit < 0 {
 		return fmt.Errorf("limit is %d, want 0 or more", d.Limit)
 	}
-	if d.Fingerprint == nil && d.HTML == nil && d.Text == nil && d.Body == nil {
+	if d.Fingerprint == nil && d.HTML == nil && d.Text == nil && d.Content == nil && d.Body == nil {
 		return errors.New("no document: want " + contents)
 	}
 	if _, known := kinds[d.Kind]; !known {
@@ -63,7 +63,7 @@ func explain(raw []byte, err error) error {
 	}
 	switch field := wrong.JSONPointer.LastToken(); {
 	case errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key or url", field, contents)
+		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key, url or id", field, contents)
 	case field == "":
 		return fmt.Errorf("not a JSON object but %s", kindNames[wrong.JSONKind])
 	case wrong.Err != nil:
@@ -95,14 +95,24 @@ func Document(d *api.Document) match.Document {
 }
 
 // Page returns the page of a Document that Parse has read and that has no fingerprint. It is the
-// first of html, text and body that is not empty.
+// first of html, text, content and body that is not empty.
 func Page(d *api.Document) api.Page {
 	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType, Kind: kinds[d.Kind], Body: d.Body}
 	switch {
-	case d.HTML != nil && (*d.HTML != "" || d.Text == nil && d.Body == nil):
+	case d.HTML != nil && (*d.HTML != "" || d.Text == nil && d.Content == nil && d.Body == nil):
 		p.Body, p.Kind, p.ContentType = []byte(*d.HTML), page.HTML, "text/html; charset=utf-8"
-	case d.Text != nil && (*d.Text != "" || d.Body == nil):
+	case d.Text != nil && (*d.Text != "" || d.Content == nil && d.Body == nil):
 		p.Body, p.Kind, p.ContentType = []byte(*d.Text), page.PlainText, "text/plain; charset=utf-8"
+	case d.Content != nil:
+		p.Body = []byte(*d.Content)
+		if p.Kind == 0 {
+			kind, err := page.KindOf(d.ContentType, p.Body)
+			if err != nil {
+				return p // its analysis returns the same error
+			}
+			p.Kind = kind
+		}
+		p.ContentType = "text/html; charset=utf-8" // it is UTF-8 already
 	}
 	return p
 }

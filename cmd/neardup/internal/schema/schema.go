@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/neardup/neardup/client/api"
 )
 
 // Of returns the schema of the JSON of a type, a reference for a struct, and adds the schemas of structs
@@ -20,6 +22,8 @@ func Of(t reflect.Type, schemas map[string]any) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time"}
 	case t == reflect.TypeFor[[]byte]():
 		return map[string]any{"type": "string", "contentEncoding": "base64"}
+	case t == reflect.TypeFor[api.Name]():
+		return map[string]any{"type": []string{"string", "number"}}
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()), t.Kind() == reflect.String:
 		return map[string]any{"type": "string"}
 	case t.Kind() == reflect.Bool:

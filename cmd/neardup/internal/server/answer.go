@@ -85,7 +85,8 @@ type answer struct {
 	claimed   int64 // bytes of memory
 	documents int   // of the request or the answer, for the access log
 
-	asLines bool   // several objects, one per line
+	several bool   // several objects, one per line
+	array   bool   // the objects are a JSON array
 	text    []byte // encoded and not written
 	n       int    // objects so far
 }
@@ -119,12 +120,16 @@ func (a *answer) json(v any, err error) error {
 // add adds an object to the answer. An error is an object like others, if there may be several.
 func (a *answer) add(v any) error {
 	if failed, is := v.(error); is {
-		if !a.asLines {
+		if !a.several {
 			return failed
 		}
 		v, _ = failureOf(failed)
 	}
-	text, err := wire.Append(a.text, v)
+	text := a.text
+	if a.array {
+		text = append(text, "[,"[min(a.n, 1)])
+	}
+	text, err := wire.Append(text, v)
 	if err != nil {
 		return err
 	}
@@ -151,6 +156,9 @@ func (a *answer) end(failed error) error {
 			return errors.Join(failed, err)
 		}
 	}
+	if a.array {
+		a.text = append(a.text, "[]\n"[min(a.n, 1):]...)
+	}
 	return errors.Join(failed, a.write(len(a.text)))
 }
 
@@ -158,7 +166,7 @@ func (a *answer) end(failed error) error {
 func (a *answer) write(length int) error {
 	if a.status == 0 {
 		media := "application/json"
-		if a.asLines {
+		if a.several && !a.array {
 			media = api.JSONLines
 		}
 		a.Header().Set("Content-Type", media)

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client/api"
@@ -82,12 +84,14 @@ const windowLimit = 256
 // whether the documents are stored.
 func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
 	w := &window{parse: wire.Parse, stores: stores}
-	switch media := mediatype.Of(r.Header.Get("Content-Type")); media {
+	media := mediatype.Of(r.Header.Get("Content-Type"))
+	isJSON := media == "application/json"
+	switch media {
 	case api.JSONLines, "application/jsonl", "application/json":
 		if len(parameters) > 0 {
 			return badCall("a body of type %s has no parameters: key and scope are fields of its documents", media)
 		}
-		a.asLines = media != "application/json"
+		a.several = !isJSON
 	case "text/html", "application/xhtml+xml", "text/plain":
 		if !parameters.Has("key") {
 			return badCall("a body of type %s is one page: its URL is missing, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", media)
@@ -105,35 +109,60 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 		return err
 	}
 	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
-	if !a.asLines {
-		w.items = []item{{number: 1, text: body}}
-	} else if err = s.eachLine(a, w, body, work); err != nil {
-		return a.end(err)
-	}
-	return a.end(s.answer(a, w, work))
-}
-
-// eachLine adds the lines that are not blank to a window, and answers each window but the last.
-func (s *Server) eachLine(a *answer, w *window, body []byte, work func(*window) func(n int) (any, error)) error {
-	w.items = make([]item, 0, min(windowLimit, 1+bytes.Count(body, []byte{'\n'})))
-	number := 0
-	for text := range bytes.SplitSeq(bytes.TrimPrefix(body, []byte("\ufeff")), []byte{'\n'}) {
-		number++
-		if text = bytes.TrimSpace(text); len(text) == 0 {
-			continue
+	text := bytes.TrimPrefix(body, []byte("\ufeff"))
+	documents := lines(text)
+	switch {
+	case isJSON && bytes.HasPrefix(bytes.TrimSpace(text), []byte{'['}):
+		if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+			return badCall("the body is not a JSON array; one object per line has the type %s", api.JSONLines)
 		}
-		if a.n == 0 && len(w.items) == 0 && (text[0] != '{' || text[len(text)-1] != '}') {
-			return badCall("line %d is not a JSON object: send one object per line, or one object as application/json, "+
+		a.several, a.array, documents = true, true, values(text)
+	case a.several:
+		w.items = make([]item, 0, min(windowLimit, 1+bytes.Count(text, []byte{'\n'})))
+	default:
+		w.items = []item{{number: 1, text: body}}
+		return a.end(s.answer(a, w, work))
+	}
+	for number, text := range documents {
+		if !a.array && a.n == 0 && len(w.items) == 0 && (text[0] != '{' || text[len(text)-1] != '}') {
+			return badCall("line %d is not a JSON object: send one object per line, or an object or array as application/json, "+
 				"or a page as text/html or text/plain with its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
 		}
 		if len(w.items) == windowLimit {
 			if err := s.answer(a, w, work); err != nil {
-				return err
+				return a.end(err)
 			}
 		}
 		w.items = append(w.items, item{number: number, text: text})
 	}
-	return nil
+	return a.end(s.answer(a, w, work))
+}
+
+// lines yields the lines that are not blank, with their numbers.
+func lines(body []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		number := 0
+		for text := range bytes.SplitSeq(body, []byte{'\n'}) {
+			number++
+			if text = bytes.TrimSpace(text); len(text) > 0 && !yield(number, text) {
+				return
+			}
+		}
+	}
+}
+
+// values yields the values of a valid JSON array, with their numbers.
+func values(array []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		_, _ = d.ReadToken()
+		for number := 1; d.PeekKind() != ']'; number++ {
+			value, _ := d.ReadValue()
+			if end := int(d.InputOffset()); !yield(number, array[end-len(value):end]) {
+				return
+			}
+		}
+	}
 }
 
 // answer answers the documents of a window, and empties it.

@@ -27,11 +27,11 @@ var openAPI = sync.OnceValue(func() []byte {
 			operation["parameters"] = parameters
 		}
 		if c.body != nil {
-			one := object{"schema": schema.Of(reflect.TypeOf(c.body), schemas)}
-			content := object{"application/json": one}
+			one := schema.Of(reflect.TypeOf(c.body), schemas)
+			content := object{"application/json": object{"schema": one}}
 			if c.hasDocuments() {
 				page := object{"schema": object{"type": "string", "format": "binary"}}
-				content = object{"application/json": one, api.JSONLines: one, "text/html": page, "text/plain": page}
+				content = object{"application/json": object{"schema": oneOrMany(one)}, api.JSONLines: object{"schema": one}, "text/html": page, "text/plain": page}
 			}
 			operation["requestBody"] = object{"required": true, "content": content, "description": "Content-Encoding: gzip is accepted."}
 		}
@@ -59,6 +59,10 @@ var openAPI = sync.OnceValue(func() []byte {
 // hasDocuments reports whether the body of a call is documents, each of which is answered.
 func (c *call) hasDocuments() bool { return reflect.TypeOf(c.body) == reflect.TypeFor[api.Document]() }
 
+func oneOrMany(one object) object {
+	return object{"anyOf": []object{one, {"type": "array", "items": one}}}
+}
+
 func responses(c *call, schemas object) object {
 	failure := schema.Of(reflect.TypeFor[api.Failure](), schemas)
 	failed := object{"description": "Error", "content": object{"application/json": object{"schema": failure}}}
@@ -66,7 +70,7 @@ func responses(c *call, schemas object) object {
 	content := object{"application/json": object{"schema": one}}
 	if c.hasDocuments() {
 		one = object{"anyOf": []object{one, failure}}
-		content = object{"application/json": object{"schema": one}, api.JSONLines: object{"schema": one}}
+		content = object{"application/json": object{"schema": oneOrMany(one)}, api.JSONLines: object{"schema": one}}
 	}
 	return object{strconv.Itoa(c.status): object{"description": "Success", "content": content}, "4XX": failed, "5XX": failed}
 }

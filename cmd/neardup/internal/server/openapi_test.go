@@ -149,6 +149,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/check", "?key=c&scope=s", "text/plain", words, 200},
 		{"POST", "/v1/check", "?key=c", "text/plain", "...", 200},
 		{"POST", "/v1/check", "?key=c", "text/html", strings.Repeat("words ", 1000), 200},
+		{"POST", "/v1/check", "", "application/json", "[" + line("d") + ",{}," + line("d") + "]", 200},
 		{"POST", "/v1/check", "", "application/json", line("d"), 200},
 		{"POST", "/v1/check", "", "text/xml", "<p>", 415},
 		{"POST", "/v1/check", "?kind=text", "text/plain", "", 400},

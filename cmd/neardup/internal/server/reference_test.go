@@ -122,6 +122,8 @@ func kindOf(t reflect.Type) (kind string, inner reflect.Type) {
 		return "base64", nil
 	case s["format"] != nil:
 		return "time, RFC 3339", nil
+	case t == reflect.TypeFor[api.Name]():
+		return "string or number", nil
 	case t == reflect.TypeFor[fingerprint.ShingleSignature]():
 		return "64 hex digits", nil
 	case t.Kind() == reflect.Uint64 && s["type"] == "string":

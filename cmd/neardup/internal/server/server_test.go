@@ -460,18 +460,18 @@ func TestLineFields(t *testing.T) {
 {"url":"https://a.example/1","html":"<p>some words of one page"}
 {"key":"nan","text":"b","tokens":NaN}
 {"key":"limit","text":"b","limit":1}
-{"key":"none"}` + "\r\n\ufeff" + `{"url":"7","text":"a text of seven words and no more"}` + "\r\n"
+{"key":"none"}` + "\r\n\ufeff" + `{"id":7,"content":"a text of seven words and no more"}` + "\r\n"
 	checks := []string{
 		`"key":"https://a.example/1","fingerprint":`,
 		`{"error":{"code":"bad_line","message":"unknown field \"scop\": the document is in html,`,
 		`"verdict":"unchanged"`,
 		`{"error":{"code":"bad_line","message":"not JSON: byte 33: invalid character 'N'`,
 		`{"error":{"code":"bad_line","message":"maxDistance and limit are fields of a query","line":6}}`,
-		`{"error":{"code":"bad_line","message":"no document: want html, text, body or fingerprint","line":7}}`,
+		`{"error":{"code":"bad_line","message":"no document: want html, text, content, body or fingerprint","line":7}}`,
 		`{"key":"7","fingerprint":`,
 	}
 	for _, more := range []int{0, 2 * windowLimit} {
-		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"url":"7","text":"b"}`+"\n", more))
+		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
 		got := strings.Split(strings.TrimSpace(said), "\n")
 		if status != 200 || len(got) != len(checks)+more {
 			t.Fatalf("%d, %s", status, said)
@@ -521,7 +521,9 @@ func TestContentType(t *testing.T) {
 		{"application/x-ndjson", "?key=a", `{"text":"b"}`, 400, "application/json", `has no parameters`, 0},
 		{"application/jsonl", "", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200, "application/x-ndjson", `^{"key":"a",.*}\n$`, 1},
 		{"application/json", "", pretty, 200, "application/json", `^{"key":"p",.*"verdict":"new"}\n$`, 1},
-		{"application/json; charset=utf-8", "", "\ufeff" + array, 400, "application/json", `not a JSON object but an array`, 0},
+		{"application/json; charset=utf-8", "", "\ufeff" + array, 200, "application/json", `^\[{"key":"p"[^\n]*\n,{"error":{"code":"bad_line","message":"unknown field [^\n]*"line":2}}\n,{"error":[^\n]*not a JSON object but a number","line":3}}\n,{"key":"r"[^\n]*\n\]\n$`, 2},
+		{"application/json", "", array + "]", 400, "application/json", `not a JSON array`, 0},
+		{"application/json", "", "[ ]", 200, "application/json", `^\[\]\n$`, 0},
 		{"application/json", "", `{"text":1}`, 400, "application/json", `^{"error":{"code":"bad_line","message":"text must not be a number","line":1}}\n$`, 0},
 		{"application/json", "", pretty + pretty, 400, "application/json", `not JSON: byte`, 0},
 		{"application/json", "", pretty[:20], 400, "application/json", `unexpected EOF`, 0},
