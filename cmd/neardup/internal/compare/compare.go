@@ -50,7 +50,7 @@ type Result struct {
 	B               Document `json:"b"`
 	Distance        int      `json:"distance"`
 	MaxDistance     int      `json:"maxDistance"`
-	ShingleDistance *int     `json:"shingleDistance,omitempty"` // 2*distance + the distance of the shingles
+	ShingleDistance *int     `json:"shingleDistance,omitempty"` // distance + the distance of the shingles
 	MaxShingle      int      `json:"maxShingleDistance"`
 	LengthRatio     float64  `json:"lengthRatio,omitempty"`
 	MaxLengthRatio  float64  `json:"maxLengthRatio"`
