@@ -34,7 +34,8 @@ func (f *Folder) File(url string) string {
 }
 
 // Save saves a page unless it is a near-duplicate of a stored one. It saves an Unchanged page too: the
-// crawler may have been killed between Check and the write of the file.
+// crawler may have been killed between Check and the write of the file. These crawlers have no use for a
+// Skipped page, which was not compared.
 func (f *Folder) Save(ctx context.Context, p neardup.Page) (neardup.Status, error) {
 	v, err := f.Check(ctx, p)
 	if err != nil {
