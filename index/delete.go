@@ -64,7 +64,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	ids = slices.Compact(ids)
 	var bare []uint64 // IDs without a record
 	for chunk := range slices.Chunk(ids, deleteChunk) {
-		n, without, err := x.removeRecords(ctx, chunk, func(*Document) bool { return true })
+		n, without, err := x.removeRecords(ctx, chunk, 0, func(*Document) bool { return true })
 		deleted += n
 		if err != nil {
 			return deleted, err
@@ -75,9 +75,10 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	return deleted + n, err
 }
 
-// removeRecords removes the documents with these IDs that have a record and are still wanted, in one
-// commit, and returns the IDs that have no record.
-func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Document) bool) (removed int, without []uint64, err error) {
+// removeRecords removes the documents with these IDs that have a record and that still reports as to be
+// removed, in one commit, and returns the IDs that have no record. It leaves at least least documents in
+// the index.
+func (x *Index) removeRecords(ctx context.Context, ids []uint64, least uint64, still func(*Document) bool) (removed int, without []uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
@@ -89,7 +90,7 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, wanted func(*Do
 			}
 			if !found {
 				without = append(without, id)
-			} else if d := documentOf(id, record); wanted(&d) {
+			} else if d := documentOf(id, record); x.counters.Documents-uint64(len(c.remove)) > least && still(&d) {
 				c.remove = append(c.remove, d)
 			}
 		}
@@ -274,7 +275,7 @@ func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (delet
 	before := match.Second(t)
 	x.setOldest(noSecond) // commits from now on lower it
 	oldest := uint64(noSecond)
-	deleted, err = x.deleteRecords(ctx, chunk, func(r *store.Record) bool {
+	deleted, err = x.deleteRecords(ctx, chunk, 0, func(r *store.Record) bool {
 		if r.Time < before {
 			return true
 		}
@@ -296,16 +297,16 @@ func (x *Index) setOldest(second uint64) {
 	x.oldest = second
 }
 
-// deleteRecords reads all records by ID and removes the documents that pick chooses. still is asked
-// again in the commit, since a document may have been stored anew by then.
-func (x *Index) deleteRecords(ctx context.Context, chunk int, pick func(*store.Record) bool, still func(*Document) bool) (deleted int, err error) {
+// deleteRecords reads all records by ID and removes the documents that pick chooses, but leaves at least
+// least documents in the index. The commit calls still, since a document may have been stored anew by then.
+func (x *Index) deleteRecords(ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool, still func(*Document) bool) (deleted int, err error) {
 	for next := uint64(1); next != 0; {
 		var ids []uint64
 		if ids, next, err = x.pickRecords(ctx, next, pick); err != nil {
 			return deleted, err
 		}
 		for ids := range slices.Chunk(ids, chunk) {
-			n, _, err := x.removeRecords(ctx, ids, still)
+			n, _, err := x.removeRecords(ctx, ids, least, still)
 			deleted += n
 			if err != nil {
 				return deleted, err
@@ -344,12 +345,14 @@ func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err
 	if s.Documents <= most || s.Documents == s.Bare {
 		return 0, nil
 	}
-	excess := min(s.Documents-most+most/expirySlack, s.Documents-s.Bare)
+	left := most - most/expirySlack
+	excess := min(s.Documents-left, s.Documents-s.Bare)
 	last, ofLast, err := x.oldestSeconds(ctx, excess)
 	if err != nil {
 		return 0, err
 	}
-	return x.deleteRecords(ctx, expireChunk, func(r *store.Record) bool {
+	// Other calls may have removed documents since, so the commits look at the number that is left.
+	return x.deleteRecords(ctx, expireChunk, left, func(r *store.Record) bool {
 		if r.Time == last && ofLast > 0 {
 			ofLast--
 			return true
@@ -362,27 +365,32 @@ func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err
 const timeBuckets = 1 << 16
 
 // oldestSeconds returns the second of the last of the n oldest documents, and how many of the documents
-// of that second are among them. It reads all records two or three times and takes 512 KiB of memory.
+// of that second are among them. If others remove documents meanwhile, it may return an earlier second.
+// It reads all records three times and takes 512 KiB of memory.
 func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint64, err error) {
 	counts := make([]uint64, timeBuckets)
-	for first, width := uint64(0), uint64(match.LastSecond+1); ; {
-		width = (width + timeBuckets - 1) / timeBuckets
+	for first, span := uint64(0), uint64(match.LastSecond+1); ; { // the document is of the span from first on
+		width := (span + timeBuckets - 1) / timeBuckets
 		clear(counts)
+		counted := uint64(0)
 		for next := uint64(1); next != 0; {
 			if _, next, err = x.pickRecords(ctx, next, func(r *store.Record) bool {
-				if bucket := (r.Time - first) / width; r.Time >= first && bucket < timeBuckets {
-					counts[bucket]++
+				if r.Time >= first && r.Time-first < span {
+					counts[(r.Time-first)/width]++
+					counted++
 				}
 				return false
 			}); err != nil {
 				return 0, 0, err
 			}
 		}
+		n = min(n, counted)
 		bucket := 0
 		for ; bucket < timeBuckets-1 && counts[bucket] < n; bucket++ {
 			n -= counts[bucket]
 		}
-		if first += uint64(bucket) * width; width == 1 {
+		first, span = first+uint64(bucket)*width, width
+		if span == 1 {
 			return first, n, nil
 		}
 	}

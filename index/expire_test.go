@@ -197,6 +197,67 @@ func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 	}
 }
 
+// hookedContext calls hook when a call looks whether the context is done.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c hookedContext) Err() error {
+	c.hook()
+	return c.Context.Err()
+}
+
+// TestExpireDuringDeletions: other calls delete documents while Expire reads the records. Expire removes
+// fewer documents then, and the oldest ones.
+func TestExpireDuringDeletions(t *testing.T) {
+	const pass = 1000 // records that one pass reads
+	for _, c := range []struct {
+		after   int // records that Expire has read
+		deletes int // of the 200 oldest documents
+		left    uint64
+	}{
+		{after: 0, deletes: 0, left: 891},
+		{after: 1, deletes: 50, left: 891},
+		{after: 1, deletes: 120, left: 880},
+		{after: pass + 1, deletes: 50, left: 891},
+		{after: pass + 1, deletes: 105, left: 891},
+		{after: 3*pass + 1, deletes: 50, left: 891},
+		{after: 3*pass + 1, deletes: 200, left: 800},
+	} {
+		x := openMem(t, Options{Durability: NoSync})
+		docs := Strangers(pass)
+		young, old := docs[:800], docs[800:]
+		addAt(t, x, young, time.Unix(2000, 0))
+		addAt(t, x, old, time.Unix(1000, 0))
+		calls := 0
+		ctx := hookedContext{context.Background(), func() {
+			if calls++; calls == c.after {
+				for i := range c.deletes {
+					n, err := x.Delete(context.Background(), old[i].Key)
+					if err != nil || n != 1 {
+						t.Error(n, err)
+					}
+				}
+			}
+		}}
+		n, err := x.deleteOldest(ctx, 900)
+		must(t, err)
+		if got := x.Stats().Documents; got != c.left || n != pass-c.deletes-int(c.left) {
+			t.Errorf("%d deletions after %d records: %d documents are left, not %d, and %d expired", c.deletes, c.after, got, c.left, n)
+		}
+		for d, err := range x.Documents(context.Background()) {
+			must(t, err)
+			if d.ID <= 800 {
+				young = young[1:]
+			}
+		}
+		if len(young) > 0 {
+			t.Errorf("%d deletions after %d records: %d young documents were removed", c.deletes, c.after, len(young))
+		}
+	}
+}
+
 // TestCloseEndsExpire: Close does not wait until all is removed.
 func TestCloseEndsExpire(t *testing.T) {
 	fs := vfs.NewMem()
