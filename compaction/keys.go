@@ -36,39 +36,47 @@ func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
 	}
-	hash := uint64(0)
-	newest := map[digest]uint64{} // of each key of that hash, the last document
+	var keys []addedKey // of one hash
 	for run, err := range b.keys.Sorted(b.ctx) {
 		if err != nil {
 			return err
 		}
 		for _, k := range run {
-			if k[0] != hash && len(newest) > 0 {
-				if err := b.writeKey(hash, newest); err != nil {
+			if len(keys) > 0 && k[0] != keys[0][0] {
+				if err := b.writeKey(keys); err != nil {
 					return err
 				}
-				clear(newest)
+				keys = keys[:0]
 			}
-			hash = k[0]
-			d, id := digest{k[1], k[2]}, k[3]
-			if earlier, again := newest[d]; again {
-				b.replaced.Add(earlier)
+			if last := len(keys) - 1; last >= 0 && keys[last][1] == k[1] && keys[last][2] == k[2] { // one key, many times
+				b.replaced.Add(keys[last][3])
+				keys = keys[:last]
 			}
-			newest[d] = id
+			keys = append(keys, k)
 		}
 	}
-	if len(newest) > 0 {
-		if err := b.writeKey(hash, newest); err != nil {
-			return err
-		}
+	if len(keys) == 0 {
+		return nil
 	}
-	return nil
+	return b.writeKey(keys)
 }
 
-// writeKey writes the entries of one hash, nearly always of one key: entries of the added documents, and deletes of
-// the entries that they replace.
-func (b *builder) writeKey(hash uint64, newest map[digest]uint64) error {
+// writeKey writes the entries of one hash, nearly always of one key: entries of the newest document of each key,
+// and deletes of the entries that they replace.
+func (b *builder) writeKey(keys []addedKey) error {
+	hash := keys[0][0]
 	b.keyFilter.add(hash)
+	if len(keys) == 1 && b.before.Documents == b.before.Bare { // no stored document has a key
+		return b.r.AddKey(hash, keys[0][3])
+	}
+	newest := make(map[digest]uint64) // document of each key
+	for _, k := range keys {
+		d := digest{k[1], k[2]}
+		if earlier, again := newest[d]; again {
+			b.replaced.Add(earlier)
+		}
+		newest[d] = k[3]
+	}
 	replaced, err := b.replacedBy(hash, newest)
 	if err != nil {
 		return err

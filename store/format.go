@@ -57,8 +57,10 @@ func metaKey(name string) []byte {
 	return append([]byte{metaKeyspace}, name...)
 }
 
-func documentKey(id uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{documentKeyspace}, id)
+func documentKey(id uint64) []byte { return appendDocumentKey(nil, id) }
+
+func appendDocumentKey(dst []byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, documentKeyspace), id)
 }
 
 // countKey returns the key of the count of the duplicates of a document.
@@ -68,8 +70,11 @@ func countKey(id uint64) []byte {
 
 // keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the same
 // for all documents whose keys have that hash.
-func keyKey(hash, id uint64) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{keyKeyspace}, hash), id)
+func keyKey(hash, id uint64) []byte { return appendKeyKey(nil, hash, id) }
+
+func appendKeyKey(dst []byte, hash, id uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, keyKeyspace), hash)
+	return binary.BigEndian.AppendUint64(dst, id)
 }
 
 // tableKey returns a key of a live table from 1 on, of a removed ID, or of a packed block.

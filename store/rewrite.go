@@ -85,8 +85,9 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 
 // AddRecord writes the record of a document. Records, and keys, must come in ascending order.
 func (r *Rewrite) AddRecord(id uint64, record Record) error {
-	r.records.value = record.Append(r.records.value[:0])
-	return r.records.set(documentKey(id), r.records.value)
+	w := &r.records
+	w.key, w.value = appendDocumentKey(w.key[:0], id), record.Append(w.value[:0])
+	return w.set(w.key, w.value)
 }
 
 // DeleteRecord deletes the record and the count of duplicates of a stored document, whose ID is less than those of
@@ -149,7 +150,10 @@ const recordsPerCheck = 4096
 
 // AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in ascending order
 // of hash and ID.
-func (r *Rewrite) AddKey(hash, id uint64) error { return r.keys.set(keyKey(hash, id), nil) }
+func (r *Rewrite) AddKey(hash, id uint64) error {
+	r.keys.key = appendKeyKey(r.keys.key[:0], hash, id)
+	return r.keys.set(r.keys.key, nil)
+}
 
 // DeleteKey deletes an entry of a key hash and a document ID. See AddKey.
 func (r *Rewrite) DeleteKey(hash, id uint64) error { return r.keys.delete(keyKey(hash, id)) }
@@ -357,7 +361,8 @@ type sstWriter struct {
 	options sstable.WriterOptions
 	file    *sstable.Writer
 	paths   []string // of all files
-	value   []byte   // for encoding
+
+	key, value []byte // for encoding
 }
 
 func (r *Rewrite) newWriter() sstWriter {
