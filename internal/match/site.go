@@ -120,7 +120,7 @@ func (s *Search) near(c *Candidate) (bool, error) {
 	}
 	var others []int // ShingleDistances
 	for i := range s.sample {
-		if s.sample[i].ID != c.ID || s.sample[i].Origin != c.Origin {
+		if (s.sample[i].ID != c.ID || s.sample[i].Origin != c.Origin) && len(others) < siteSample {
 			others = append(others, s.sample[i].far)
 		}
 	}

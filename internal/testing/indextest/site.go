@@ -56,7 +56,7 @@ func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
 		}
 		var others []int
 		for _, other := range site {
-			if other.ID != n.ID {
+			if other.ID != n.ID && len(others) < 16 {
 				others = append(others, farness(d, &other))
 			}
 		}
