@@ -133,7 +133,7 @@ func (x *Index) checkWindow(ctx context.Context, docs []Document) ([]Verdict, *s
 // is durable. With an error come the verdicts of the documents that were committed before it.
 func (x *Index) decideWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
 	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committed: make([]uint64, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), replaced: make(map[uint64]int)}
+		origin: slices.Repeat([]int{-1}, len(docs)), superseded: make(map[uint64]int)}
 	w.searching, w.committing = searchChunk, commitLimit
 	if searching, committing, set := testhook.Parts(ctx); set {
 		w.searching, w.committing = searching, committing
@@ -178,7 +178,7 @@ type window struct {
 
 	stored       []int                     // documents of the window that are to be stored, or are stored
 	fingerprints []fingerprint.Fingerprint // of stored, in one array since each document is compared with all of them
-	replaced     map[uint64]int            // ID of a stored document, to the document of the window that replaces it
+	superseded   map[uint64]int            // IDs of stored documents whose place a document of the window takes: earlier versions, and the window's own after their commit
 	change       change                    // decided and not committed
 	last         *store.Commit             // what the verdicts rest on
 }
@@ -239,7 +239,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 		return err
 	}
 	if known {
-		w.replaced[old.ID] = i
+		w.superseded[old.ID] = i
 	}
 	of, origin, found, err := w.match(ctx, r, i)
 	switch {
@@ -304,7 +304,7 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return of, -1, false, err
 		}
-		if _, skip := w.replaced[c.id]; skip {
+		if _, skip := w.superseded[c.id]; skip {
 			continue
 		}
 		shingles, known := w.x.shingles.get(c.id)
@@ -415,6 +415,9 @@ func (w *window) commit(ctx context.Context, from, to int) error {
 	w.last = x.store.Last()      // the snapshots show nothing that was applied later
 	for i := from; i < to; i++ { // all documents before i have their IDs now
 		w.committed[i] = x.recent.mark()
+		if id := w.verdicts[i].Document.ID; id != 0 {
+			w.superseded[id] = i
+		}
 		if j := w.origin[i]; j >= 0 {
 			w.verdicts[i].Of.Document = w.verdicts[j].Document
 		}
@@ -464,9 +467,9 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 // The commit lock must be held.
 func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to int, affected []int) (err error) {
 	w.change = change{}
-	for id, i := range w.replaced {
+	for id, i := range w.superseded {
 		if i >= from {
-			delete(w.replaced, id)
+			delete(w.superseded, id)
 		}
 	}
 	w.keepStored(others, from)
@@ -505,7 +508,7 @@ func (w *window) keepStored(others othersWrites, from int) {
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
 			return o.number >= since && (o.removed == id || key != 0 && o.key == key && o.stored == stored)
 		}) {
-			delete(w.replaced, id)
+			delete(w.superseded, id)
 			continue
 		}
 		w.stored[n], w.fingerprints[n] = i, w.docs[i].Fingerprint

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
@@ -158,6 +159,39 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	must(t, err)
 	if v := verdicts[200]; !recrawled || v.Status != index.Duplicate || v.Of.Digest != 3 {
 		t.Errorf("recrawled %t: %v of %+v", recrawled, v.Status, v.Of)
+	}
+}
+
+// TestCommittedDocumentsCountOnce: the last page of a window is decided again, and the newest snapshot has
+// the documents of the window that are committed. Each of them is one document of the site.
+func TestCommittedDocumentsCountOnce(t *testing.T) {
+	x, docs := openForParts(t, index.Options{})
+	signature := func(key string, bits int) index.Document {
+		d := index.Document{Key: key, Fingerprint: docs[0].Fingerprint, Digest: fingerprint.Digest(bits + 1), Tokens: 1000}
+		d.Shingles[0], d.Shingles[1] = 1, 1<<bits-1
+		return d
+	}
+	first, second := signature("http://site/1", 30), signature("http://site/2", 0)
+	second.Shingles[2] = 1<<40 - 1
+	page := signature("http://site/3", 0) // 30 bits from the first page, and 40 bits from the second
+	docs[0], docs[1], docs[255] = first, second, page
+	other := signature("http://other/", 0)
+	other.Shingles[3] = 1<<60 - 1
+	added := false
+	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+		if !added && x.Stats().Documents >= 32 {
+			added = true
+			must(t, x.Add(t.Context(), other))
+		}
+	}}, docs)
+	must(t, err)
+	for i, want := range map[int]index.Status{0: index.New, 1: index.New, 255: index.Duplicate} {
+		if v := verdicts[i]; v.Status != want || v.Status == index.Duplicate && v.Of.Key != first.Key {
+			t.Errorf("document %d: %v of %q, not %v", i, v.Status, v.Of.Key, want)
+		}
+	}
+	if n := x.Stats().Documents; !added || n != 256 {
+		t.Errorf("%d documents", n)
 	}
 }
 
