@@ -49,6 +49,12 @@ func (k *worker) draw(s *site) index.Document {
 	if k.rng.IntN(3) == 0 {
 		d.Tokens = []int{100, 100, 120, 300}[k.rng.IntN(4)]
 	}
+	if s.urls && k.rng.IntN(4) > 0 {
+		d.Tokens, d.Shingles = 300, s.shingles
+		for range 1 + k.rng.IntN(2) {
+			d.Shingles[k.rng.IntN(4)] ^= 1<<(k.rng.IntN(6)*8) - 1
+		}
+	}
 	return d
 }
 
@@ -137,8 +143,12 @@ func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
 func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error) {
 	batch := k.w.clock.Add(1)
 	docs, sites := make([]index.Document, 1+k.rng.IntN(k.plan.Batch)), make([]int, k.plan.Batch)
+	n, s := k.site()
+	oneSite := k.plan.Batch < largeBatch && k.rng.IntN(2) == 0
 	for i := range docs {
-		n, s := k.site()
+		if !oneSite {
+			n, s = k.site()
+		}
 		docs[i], sites[i] = k.draw(s), n
 		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
 			docs[i].Key = "" // a key that comes again ends what is looked at together

@@ -27,6 +27,7 @@ type site struct {
 	groups   [][]fingerprint.Fingerprint // of near-duplicates
 	shingles fingerprint.ShingleSignature
 	keys     []string
+	urls     bool      // most keys are URLs of one host, and the texts have several distances
 	docs     Documents // before the calls
 
 	mu    sync.Mutex
@@ -80,6 +81,7 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
 		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)], ShortAllowance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
+		SiteTexts:      []int{0, 64, 64, -1}[rng.IntN(4)], // fewer texts are drawn
 		KeepDuplicates: rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.Sync, index.NoSync}[rng.IntN(4)],
 	}
 	w.Options.Now = w.now
@@ -132,6 +134,12 @@ func (w *World) newSites(n int) []int {
 		}
 		pair := testgen.CollidingKeys(uint64(number))
 		s.keys = append(pair[:], fmt.Sprint("key ", number), fmt.Sprint("other key ", number))
+		if number%4 > 1 {
+			s.urls = true
+			for i := range 40 {
+				s.keys = append(s.keys, fmt.Sprintf("http://host-%d/%d", number+i/36, i))
+			}
+		}
 		w.sites = append(w.sites, s)
 		numbers = append(numbers, number)
 	}
