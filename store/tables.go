@@ -111,8 +111,8 @@ func (s *Store) Tables() *Tables {
 	}
 }
 
-// Now returns the current tables without holding them. It is for writers, since neither Freeze nor Take may
-// run during a write, and for statistics.
+// Now returns the current tables without holding them. The caller must hold the commit lock of the index, so
+// that neither Freeze nor Take runs while the caller uses the tables, or must be the only user of the store.
 func (s *Store) Now() *Tables { return s.tables.Load() }
 
 // Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are still
