@@ -373,7 +373,7 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 		return texts, nil
 	}
 	texts |= w.x.duplicates.Pending(c.ID).Texts // first, see duplicates.Table.Stored
-	tables := w.x.store.Tables() // the commit lock need not be held, and the state of the window may be older
+	tables := w.x.store.Tables()                // the commit lock need not be held, and the state of the window may be older
 	defer tables.Release()
 	stored, err := tables.Duplicates(c.ID)
 	return texts | stored.Texts, err

@@ -67,8 +67,24 @@ func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
 		expected = max(1, x.counters.NextID-max(x.store.Now().PackedBefore(), 1)) // all IDs since the last compaction are live
 	}
 	l.Set, err = x.newFilters("live entries", x.liveOptions(p), expected,
-		func(v *store.View) filter.Source { return filter.Source{All: v.Live(epoch, 0)} })
+		func(v *store.View) filter.Source { return filter.Source{All: distinct(v.Live(epoch, 0))} })
 	return l, err
+}
+
+// distinct yields each of some ascending fingerprints once.
+func distinct(ascending iter.Seq2[uint64, error]) iter.Seq2[uint64, error] {
+	return func(yield func(uint64, error) bool) {
+		first, previous := true, uint64(0)
+		for fp, err := range ascending {
+			if err == nil && !first && fp == previous {
+				continue
+			}
+			if !yield(fp, err) || err != nil {
+				return
+			}
+			first, previous = false, fp
+		}
+	}
 }
 
 // nearPacked is the memory for searches of packed entries in a multi-index hash instead of the tables. It suffices

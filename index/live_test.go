@@ -3,6 +3,7 @@ package index_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
@@ -36,4 +37,22 @@ func TestLiveAfterReopening(t *testing.T) {
 		}
 		must(t, x.Close())
 	}
+}
+
+// TestEqualLiveFingerprintsAfterReopening: the filters of live entries have a fingerprint of many documents once,
+// also after the index is opened again.
+func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	must(t, x.Add(t.Context(), make([]index.Document, 10_000)...), x.Close())
+	x, err = index.Open("ix", &opts)
+	must(t, err)
+	for begun := time.Now(); !x.HasNear() && time.Since(begun) < 20*time.Second; { // it is loaded in the background
+		time.Sleep(time.Millisecond)
+	}
+	if n := x.Stats().FilterBytes; !x.HasNear() || n > 1<<20 {
+		t.Errorf("searched in memory: %t, and the filters take %d bytes", x.HasNear(), n)
+	}
+	must(t, x.Close())
 }

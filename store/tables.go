@@ -113,6 +113,7 @@ func (s *Store) Tables() *Tables {
 
 // Now returns the current tables without holding them. The caller must hold the commit lock of the index, so
 // that neither Freeze nor Take runs while the caller uses the tables, or must be the only user of the store.
+// Generation, PackedEntries and PackedBefore never change, so they need no lock.
 func (s *Store) Now() *Tables { return s.tables.Load() }
 
 // Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are still
