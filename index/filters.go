@@ -68,6 +68,9 @@ func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
 	}
 	l.Set, err = x.newFilters("live entries", x.liveOptions(p), expected,
 		func(v *store.View) filter.Source { return filter.Source{All: distinct(v.Live(epoch, 0))} })
+	if err != nil {
+		l.removed.close()
+	}
 	return l, err
 }
 
