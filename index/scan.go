@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/verify"
@@ -28,7 +29,7 @@ func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 // DocumentsAfter yields the documents that have a record and a larger ID, as Documents does: a list of all
 // documents can be read in parts, each of which starts after the last ID of the part before.
 func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Document, error] {
-	return x.documents(ctx, id+1, false)
+	return x.documents(ctx, min(id, math.MaxUint64-1)+1, false)
 }
 
 func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq2[Document, error] {
