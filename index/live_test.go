@@ -1,6 +1,9 @@
 package index_test
 
 import (
+	"context"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,6 +12,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -53,6 +58,56 @@ func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	}
 	if n := x.Stats().FilterBytes; !x.HasNear() || n > 1<<20 {
 		t.Errorf("searched in memory: %t, and the filters take %d bytes", x.HasNear(), n)
+	}
+	must(t, x.Close())
+}
+
+// TestFrozenEpochIsPackedAgain: after an interrupted compaction, the next one packs the frozen epoch as of the
+// time at which it was frozen. Documents that were added later are live after that.
+func TestFrozenEpochIsPackedAgain(t *testing.T) {
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	failed := errors.New("not packed")
+	for round, want := range []uint64{4, 4, 4} {
+		must(t, x.Add(t.Context(), make([]index.Document, 3)...))
+		_, err = x.DeleteIDs(t.Context(), uint64(3+3*round))
+		must(t, err)
+		err = rewrite.Index(t.Context(), x, func(_ context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+			if n := f.Counters.NextID; n != want {
+				t.Errorf("round %d: the next ID is %d, not %d", round, n, want)
+			}
+			return rewrite.Packed{}, failed
+		})
+		if !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		must(t, x.Close())
+		x, err = index.Open("ix", &opts)
+		must(t, err)
+	}
+	_, err = compaction.Compact(t.Context(), x, compaction.Options{})
+	must(t, err)
+	if s := x.Stats(); s.Live != 0 || s.Documents != 6 {
+		t.Errorf("%+v", s)
+	}
+	must(t, indextest.Problems(x), x.Close())
+}
+
+// TestDocumentsAfterTheLastID: there is no document after the largest ID.
+func TestDocumentsAfterTheLastID(t *testing.T) {
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
+	must(t, err)
+	must(t, x.Add(t.Context(), make([]index.Document, 3)...))
+	for id, want := range map[uint64]int{0: 3, 2: 1, 3: 0, math.MaxUint64: 0} {
+		n := 0
+		for _, err := range x.DocumentsAfter(t.Context(), id) {
+			must(t, err)
+			n++
+		}
+		if n != want {
+			t.Errorf("%d documents after ID %d, not %d", n, id, want)
+		}
 	}
 	must(t, x.Close())
 }

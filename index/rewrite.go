@@ -36,11 +36,7 @@ func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
 		return context.Cause(ctx)
 	}
 	if x.state.Load().tables.Frozen() {
-		view, counters, err := x.snapshot()
-		if err == nil {
-			err = x.packFrozen(ctx, view, counters, pack)
-		}
-		if err != nil {
+		if err := x.packAgain(ctx, pack); err != nil {
 			return err
 		}
 	}
@@ -51,6 +47,20 @@ func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
 	if err != nil {
 		return err
 	}
+	return x.packFrozen(ctx, view, counters, pack)
+}
+
+// packAgain packs the epoch that an interrupted repack left frozen.
+func (x *Index) packAgain(ctx context.Context, pack rewrite.Pack) error {
+	view, counters, err := x.snapshot()
+	if err != nil {
+		return err
+	}
+	last, err := view.LastLiveID(0)
+	if err != nil {
+		return errors.Join(err, view.Close())
+	}
+	counters.NextID = max(x.state.Load().tables.PackedBefore(), last+1) // as it was when the epoch was frozen
 	return x.packFrozen(ctx, view, counters, pack)
 }
 

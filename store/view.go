@@ -245,6 +245,20 @@ func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	})
 }
 
+// LastLiveID returns the largest ID of the live entries of an epoch, removed IDs included. It is 0 if there are
+// none. It reads all live entries of table 0.
+func (v *View) LastLiveID(epoch int) (last uint64, err error) {
+	keyspace := v.live[epoch]
+	ids := scan(v, tableStart(keyspace, 0), tableEnd(keyspace, 0), func(key, _ []byte) (uint64, error) { return keyNumber(key, liveKeyLen) })
+	for id, err := range ids {
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, id)
+	}
+	return last, nil
+}
+
 // FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable. A chunk is valid until
 // the next one.
 func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
