@@ -529,7 +529,7 @@ func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
-	err = rewrite.Index(context.Background(), h.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
+	err = rewrite.Repack(context.Background(), h.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
 	if errors.Is(err, errCut) {
 		err = nil
 	}

@@ -32,7 +32,7 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 		err = errPlanOfOpen
 	}
 	if err == nil {
-		err = rewrite.Index(ctx, x, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		err = rewrite.Repack(ctx, x, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
 			return packFrozen(ctx, f, &opts, &report)
 		})
 	}

@@ -111,9 +111,9 @@ var cancelledCalls = []struct {
 	{"Checkpoint", false, func(ctx context.Context, x *index.Index) effect {
 		return effect{err: x.Checkpoint(ctx, "checkpoint")}
 	}},
-	{"rewrite.Index", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
+	{"rewrite.Repack", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
-		err := rewrite.Index(ctx, x, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
+		err := rewrite.Repack(ctx, x, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
 		})
 		if errors.Is(err, gaveUp) && !errors.Is(err, context.Canceled) {
@@ -170,7 +170,7 @@ func TestCallsAreRefused(t *testing.T) {
 			must(t, e.err)
 		}
 	}
-	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "rewrite.Index"}; !slices.Equal(refused, want) {
+	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "rewrite.Repack"}; !slices.Equal(refused, want) {
 		t.Errorf("to be read: %v are refused", refused)
 	}
 	_, err := x.CheckAndAdd(ctx, docs[0])

@@ -91,7 +91,7 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		next := docs[start : start+windowLen(docs[start:])]
 		var decided []Verdict
 		var commit *store.Commit
-		decided, commit, failed = x.checkWindow(ctx, next)
+		decided, commit, failed = x.waitAndProcessWindow(ctx, next)
 		if err := last.Wait(); err != nil { // while the next window was searched
 			return verdicts[:durable], err
 		}
@@ -117,22 +117,22 @@ func windowLen(docs []Document) int {
 	return min(len(docs), windowLimit)
 }
 
-// checkWindow waits for its turn and calls decideWindow.
-func (x *Index) checkWindow(ctx context.Context, docs []Document) ([]Verdict, *store.Commit, error) {
+// waitAndProcessWindow waits for a turn and calls processWindow.
+func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Verdict, *store.Commit, error) {
 	select {
 	case x.turns <- struct{}{}:
 		defer func() { <-x.turns }()
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	return x.decideWindow(ctx, docs)
+	return x.processWindow(ctx, docs)
 }
 
-// decideWindow searches for all documents in one snapshot, decides them and commits the results.
+// processWindow searches for all documents in one snapshot, decides them and commits the results.
 // Documents are decided and committed while later ones are searched. The verdicts hold once the commit
 // is durable. With an error come the verdicts of the documents that were committed before it.
-func (x *Index) decideWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
-	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committed: make([]uint64, len(docs)),
+func (x *Index) processWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
+	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committedAt: make([]uint64, len(docs)),
 		origin: slices.Repeat([]int{-1}, len(docs)), superseded: make(map[uint64]int)}
 	w.searching, w.committing = searchChunk, commitLimit
 	if searching, committing, set := testhook.Parts(ctx); set {
@@ -151,7 +151,7 @@ func (x *Index) decideWindow(ctx context.Context, docs []Document) (verdicts []V
 			err = w.decide(ctx, readers[0], decided)
 		}
 		if err == nil && (decided == len(docs) || decided-committed >= w.committing) {
-			if err = w.commit(ctx, committed, decided); err == nil {
+			if err = w.recheckAndCommit(ctx, committed, decided); err == nil {
 				committed = decided
 			}
 		}
@@ -170,17 +170,19 @@ type window struct {
 
 	searching, committing int // documents that are searched, and committed, together
 
-	since     uint64   // the snapshot shows all recent writes before this position
-	state     *state   // of the snapshot
-	committed []uint64 // per document, the recent writes before its commit
-	hits      [][]hit  // per document, the stored fingerprints within k bits
-	origin    []int    // per document, the document of the window that it is a duplicate of, or -1
+	since       uint64   // the snapshot shows all recent writes before this position
+	state       *state   // of the snapshot
+	committedAt []uint64 // per document, the position of the first recent write after its commit
+	hits        [][]hit  // per document, the stored fingerprints within k bits
+	origin      []int    // per document, the document of the window that it is a duplicate of, or -1
 
-	stored       []int                     // documents of the window that are to be stored, or are stored
-	fingerprints []fingerprint.Fingerprint // of stored, in one array since each document is compared with all of them
-	superseded   map[uint64]int            // IDs of stored documents whose place a document of the window takes: earlier versions, and the window's own after their commit
-	change       change                    // decided and not committed
-	last         *store.Commit             // what the verdicts rest on
+	kept         []int                     // documents of the window that are to be stored, or are stored
+	fingerprints []fingerprint.Fingerprint // of kept, in one array since each document is compared with all of them
+	// superseded has the IDs of stored documents that do not count, since a document of the window counts instead:
+	// the earlier versions of documents, and the documents of the window after their commit.
+	superseded map[uint64]int
+	change     change        // decided and not committed
+	last       *store.Commit // the newest commit that the verdicts depend on
 }
 
 // readers returns the readers of one snapshot: one for a small window, or one to decide with and one
@@ -257,7 +259,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	verdict.Document.ID, verdict.Document.Added = 0, time.Time{}
 	keep := verdict.Status != Duplicate || w.x.opts.KeepDuplicates
 	if keep {
-		w.stored = append(w.stored, i)
+		w.kept = append(w.kept, i)
 		w.fingerprints = append(w.fingerprints, doc.Fingerprint)
 	}
 	verdict.Removed = known && !keep
@@ -271,7 +273,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	switch {
 	case keep && known && sameEntries(&old, doc):
 		verdict.Document.ID = old.ID
-		w.change.rewrite = append(w.change.rewrite, &verdict.Document)
+		w.change.update = append(w.change.update, &verdict.Document)
 	case keep:
 		w.change.add = append(w.change.add, &verdict.Document)
 		fallthrough
@@ -288,10 +290,10 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
-	inWindow := w.storedNear(i, rule.MaxDistance)
+	inWindow := w.keptNear(i, rule.MaxDistance)
 	done := false
 	offer := func(c match.Candidate) error {
-		for err == nil && !done && len(inWindow) > 0 && idOf(&inWindow[0]).before(candidateMatch{c.Distance, c.ID}) {
+		for err == nil && !done && len(inWindow) > 0 && rankOf(&inWindow[0]).before(rank{c.Distance, c.ID}) {
 			done, err = search.Offer(inWindow[0])
 			inWindow = inWindow[1:]
 		}
@@ -300,7 +302,7 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 		}
 		return err
 	}
-	for c, err := range r.candidates(w.hits[i]) {
+	for c, err := range r.hitIDs(w.hits[i]) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return of, -1, false, err
 		}
@@ -311,8 +313,8 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 		if search.Full() && known && rule.RulesOut(int(c.hit.distance), shingles, doc.Signature()) {
 			continue
 		}
-		d, stored, err := r.document(c.id, c.hit.stored)
-		if err == nil && stored && d.Scope == doc.Scope {
+		d, found, err := r.document(c.id, c.hit.stored)
+		if err == nil && found && d.Scope == doc.Scope {
 			err = offer(match.Candidate{Match: Match{Document: d, Distance: int(c.hit.distance)}, Origin: -1})
 		}
 		if err != nil {
@@ -336,17 +338,17 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 	return of, -1, false, err
 }
 
-// storedNear returns the documents of the window that are within k bits of document i and are stored or to
-// be stored, in the order of candidateMatch.
-func (w *window) storedNear(i, k int) (near []match.Candidate) {
+// keptNear returns the documents of the window that are within k bits of document i and are stored or to
+// be stored, by rank.
+func (w *window) keptNear(i, k int) (near []match.Candidate) {
 	for n, fp := range w.fingerprints {
-		j := w.stored[n]
+		j := w.kept[n]
 		if d := w.docs[i].Fingerprint.Distance(fp); d <= k && w.docs[j].Scope == w.docs[i].Scope {
 			near = append(near, match.Candidate{Match: Match{Document: w.verdicts[j].Document, Distance: d}, Origin: j})
 		}
 	}
 	slices.SortFunc(near, func(a, b match.Candidate) int {
-		if idOf(&a).before(idOf(&b)) {
+		if rankOf(&a).before(rankOf(&b)) {
 			return -1
 		}
 		return 1
@@ -354,10 +356,10 @@ func (w *window) storedNear(i, k int) (near []match.Candidate) {
 	return near
 }
 
-// idOf returns the place of a candidate in the order. A document of the window that has no ID yet comes after
-// all that have one.
-func idOf(c *match.Candidate) candidateMatch {
-	return candidateMatch{c.Distance, cmp.Or(c.ID, 1<<63+uint64(c.Origin))}
+// rankOf returns the rank of a candidate. A document of the window that has no ID yet comes after all documents
+// that have one.
+func rankOf(c *match.Candidate) rank {
+	return rank{c.Distance, cmp.Or(c.ID, 1<<63+uint64(c.Origin))}
 }
 
 // textsOf returns the different texts of the site of a document that are duplicates of it: those of the commits
@@ -379,20 +381,20 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	return texts | stored.Texts, err
 }
 
-// candidateMatch orders matches by distance, then ID.
-type candidateMatch struct {
+// rank orders matches by distance, then ID.
+type rank struct {
 	distance int
 	id       uint64
 }
 
-func (m candidateMatch) before(other candidateMatch) bool {
+func (m rank) before(other rank) bool {
 	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
 }
 
-// commit commits the documents from one to the one before another. Documents that recent writes of
+// recheckAndCommit commits the documents from one to the one before another. Documents that recent writes of
 // others affect are decided again first, on the newest state, which cannot change under the commit
 // lock.
-func (w *window) commit(ctx context.Context, from, to int) error {
+func (w *window) recheckAndCommit(ctx context.Context, from, to int) error {
 	x := w.x
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -409,14 +411,15 @@ func (w *window) commit(ctx context.Context, from, to int) error {
 		}
 	} else {
 		w.change.by = w
-		if err := x.commit(&w.change); err != nil {
+		if err := x.applyChange(&w.change); err != nil {
 			return err
 		}
 	}
 	w.change = change{}
-	w.last = x.store.Last()      // the snapshots show nothing that was applied later
+	// Every verdict depends only on commits that are applied now. CheckAndAddBatch waits for the last of them.
+	w.last = x.store.Last()
 	for i := from; i < to; i++ { // all documents before i have their IDs now
-		w.committed[i] = x.recent.mark()
+		w.committedAt[i] = x.recent.mark()
 		if id := w.verdicts[i].Document.ID; id != 0 {
 			w.superseded[id] = i
 		}
@@ -474,11 +477,11 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 			delete(w.superseded, id)
 		}
 	}
-	w.keepStored(others, from)
+	w.dropChanged(others, from)
 	ctx = context.WithoutCancel(ctx) // nothing of the caller's is called under the lock
 	r := w.x.reader()
 	defer func() { err = cmp.Or(err, r.close()) }()
-	if err := r.take(); err != nil {
+	if err := r.openView(); err != nil {
 		return err
 	}
 	for i := from; i < to; i++ {
@@ -499,22 +502,22 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 	return nil
 }
 
-// keepStored drops from the stored documents the ones that are decided again, and the ones that others have
+// dropChanged drops from the kept documents the ones that are decided again, and the ones that others have
 // removed or stored again since they were committed. A document that was stored again with its ID has the same
 // fingerprint, so the documents near it are searched for again and find it in the index.
-func (w *window) keepStored(others othersWrites, from int) {
+func (w *window) dropChanged(others othersWrites, from int) {
 	n := 0
-	for _, i := range w.stored {
-		id, since := w.verdicts[i].Document.ID, w.committed[i]
+	for _, i := range w.kept {
+		id, since := w.verdicts[i].Document.ID, w.committedAt[i]
 		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
-			return o.number >= since && (o.removed == id || key != 0 && o.key == key && o.stored == stored)
+			return o.number >= since && (o.removedID == id || key != 0 && o.key == key && o.stored == stored)
 		}) {
 			delete(w.superseded, id)
 			continue
 		}
-		w.stored[n], w.fingerprints[n] = i, w.docs[i].Fingerprint
+		w.kept[n], w.fingerprints[n] = i, w.docs[i].Fingerprint
 		n++
 	}
-	w.stored, w.fingerprints = w.stored[:n], w.fingerprints[:n]
+	w.kept, w.fingerprints = w.kept[:n], w.fingerprints[:n]
 }

@@ -38,7 +38,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 			keys, last[key] = append(keys, key), i
 		}
 	}
-	stored := func(i int) int { // the place of the document that is stored for document i
+	storedAs := func(i int) int { // the place of the document that is stored for document i
 		if docs[i].Key == "" {
 			return i
 		}
@@ -47,7 +47,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	commit, err := x.commitKeys(ctx, keys, func(known map[string]Document) change {
 		var c change
 		for i := range docs {
-			if stored(i) == i {
+			if storedAs(i) == i {
 				old, found := known[docs[i].Key]
 				c.store(&docs[i], old, found)
 			}
@@ -58,7 +58,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 		return err
 	}
 	for i := range docs {
-		docs[i].ID, docs[i].Added = docs[stored(i)].ID, docs[stored(i)].Added
+		docs[i].ID, docs[i].Added = docs[storedAs(i)].ID, docs[storedAs(i)].Added
 	}
 	return commit.Wait()
 }
@@ -78,7 +78,7 @@ func (x *Index) commitKeys(ctx context.Context, keys []string, make func(known m
 		return nil, err
 	}
 	if c := make(known); !c.empty() {
-		if err := x.commit(&c); err != nil {
+		if err := x.applyChange(&c); err != nil {
 			return nil, err
 		}
 	}
@@ -129,14 +129,14 @@ func (x *Index) lookUpAgain(ctx context.Context, since uint64, keys []string, kn
 
 // change is what one commit does.
 type change struct {
-	add     []*Document // get their IDs in the commit
-	rewrite []*Document // keep their IDs; only their records are written
-	remove  []Document
-	counts  []duplicateOf
-	by      *window // that has decided the change; nil: it depends on no other document
+	add    []*Document // get their IDs in the commit
+	update []*Document // keep their IDs; only their records are written
+	remove []Document
+	counts []duplicateOf
+	by     *window // that has decided the change; nil: it depends on no other document
 }
 
-func (c *change) empty() bool { return len(c.add)+len(c.rewrite)+len(c.remove) == 0 }
+func (c *change) empty() bool { return len(c.add)+len(c.update)+len(c.remove) == 0 }
 
 // duplicateOf says that a checked page is a duplicate of a document, which may get its ID in the commit.
 type duplicateOf struct {
@@ -157,7 +157,7 @@ func newDuplicate(page, of *Document) duplicateOf {
 func (c *change) store(d *Document, old Document, known bool) {
 	if known && sameEntries(&old, d) {
 		d.ID = old.ID
-		c.rewrite = append(c.rewrite, d)
+		c.update = append(c.update, d)
 		return
 	}
 	c.add = append(c.add, d)
@@ -186,13 +186,13 @@ func checkSize(docs []Document, tables int) error {
 	return nil
 }
 
-// commit assigns IDs, applies a change and publishes it. The commit lock must be held. Waiting for
+// applyChange assigns IDs, applies a change and publishes it. The commit lock must be held. Waiting for
 // the disk is left to the caller, outside the lock: store.Last.
-func (x *Index) commit(c *change) error {
+func (x *Index) applyChange(c *change) error {
 	counters, second := x.counters, x.opts.second()
 	added := time.Unix(int64(second), 0).UTC()
 	batch := x.store.NewBatch()
-	for _, d := range c.rewrite {
+	for _, d := range c.update {
 		d.Added = added
 		batch.SetRecord(d.ID, recordOf(d))
 	}
@@ -231,7 +231,7 @@ func (x *Index) commit(c *change) error {
 	}
 	x.recent.note(c)
 	x.counters = counters
-	if len(c.add)+len(c.rewrite) > 0 {
+	if len(c.add)+len(c.update) > 0 {
 		x.oldest = min(x.oldest, second)
 	}
 	return nil
@@ -366,11 +366,11 @@ const recentLimit = 4096
 
 // recentWrite is a document that was stored, or removed.
 type recentWrite struct {
-	stored  uint64 // fingerprint
-	key     uint64 // hash of its key; 0 if there is no key
-	removed uint64 // its ID, if it was removed; else 0
-	by      *window
-	number  uint64 // position among all writes
+	stored    uint64 // fingerprint XOR the hash of its scope
+	key       uint64 // hash of its key; 0 if there is no key
+	removedID uint64 // its ID, if it was removed; else 0
+	by        *window
+	number    uint64 // position among all writes
 }
 
 // mark returns the position of the next write. A snapshot that is taken after mark shows all writes
@@ -388,9 +388,9 @@ func (r *recentWrites) add(w recentWrite) {
 func (r *recentWrites) note(c *change) {
 	for i := range c.remove {
 		d := &c.remove[i]
-		r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d), removed: d.ID, by: c.by})
+		r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d), removedID: d.ID, by: c.by})
 	}
-	for _, docs := range [][]*Document{c.add, c.rewrite} {
+	for _, docs := range [][]*Document{c.add, c.update} {
 		for _, d := range docs {
 			r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d), by: c.by})
 		}
@@ -415,14 +415,15 @@ func (r *recentWrites) since(mark uint64) (parts [2][]recentWrite, known bool) {
 	return parts, true
 }
 
-// affects reports whether a write may change the verdict of a document that is a duplicate, or a new
-// version, of the document with the ID of. With neighbours, all documents within k bits matter to the verdict.
+// affects reports whether a write may change the verdict of a document. stored is the document's stored
+// fingerprint, key is the hash of its key, and of is the ID of the document that its verdict names. A removed
+// document matters only if it has that key or that ID. With neighbours, every document within k bits matters.
 func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bool {
 	switch {
 	case key != 0 && w.key == key:
 		return true
-	case w.removed != 0 && !neighbours:
-		return w.removed == of
+	case w.removedID != 0 && !neighbours:
+		return w.removedID == of
 	}
 	return bits.OnesCount64(w.stored^stored) <= k
 }

@@ -221,7 +221,7 @@ func (d *damaged) plant(words []string) {
 	switch ctx := context.Background(); words[0] {
 	case "freeze": // begin a compaction, which fails
 		failed := errors.New("no packing")
-		if err := rewrite.Index(ctx, d.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+		if err := rewrite.Repack(ctx, d.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, failed
 		}); !errors.Is(err, failed) {
 			d.t.Fatal(err)

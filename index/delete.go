@@ -113,7 +113,7 @@ func (x *Index) removeCollected(collect func(*change) error) (removed int, err e
 			return nil, err
 		}
 		if !c.empty() {
-			if err := x.commit(&c); err != nil {
+			if err := x.applyChange(&c); err != nil {
 				return nil, err
 			}
 		}

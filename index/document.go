@@ -54,9 +54,9 @@ func (x *Index) validate(docs []Document) error {
 	return nil
 }
 
-// matching loads a candidate, and reports whether it is stored in the scope of a query and matches it by
-// the rule. Cached Shingles that are too far rule a candidate out without a read of its record.
-func (r *reader) matching(c candidate, q *Query) (d Document, matches bool, err error) {
+// matching loads the document of a hit, and reports whether it is stored in the scope of a query and matches the
+// query by the rule. Cached Shingles that are too far rule the document out without a read of its record.
+func (r *reader) matching(c hitID, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
 	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {
 		return Document{}, false, nil
@@ -106,7 +106,7 @@ func (r *reader) byKey(key string) (d Document, found bool, err error) {
 		return Document{}, false, nil
 	}
 	if r.v == nil {
-		if err := r.take(); err != nil {
+		if err := r.openView(); err != nil {
 			return Document{}, false, err
 		}
 	}

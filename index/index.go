@@ -350,7 +350,7 @@ func (x *Index) Stats() Stats {
 	defer state.tables.Release()
 	meta := x.store.Meta()
 	directory, cached := state.tables.PackedMemory()
-	removed, filters := state.removed()
+	removed, filters := state.countRemoved()
 	for _, set := range state.sets() {
 		filters += set.Bytes()
 	}

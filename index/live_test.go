@@ -73,7 +73,7 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 		must(t, x.Add(t.Context(), make([]index.Document, 3)...))
 		_, err = x.DeleteIDs(t.Context(), uint64(3+3*round))
 		must(t, err)
-		err = rewrite.Index(t.Context(), x, func(_ context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		err = rewrite.Repack(t.Context(), x, func(_ context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
 			if n := f.Counters.NextID; n != want {
 				t.Errorf("round %d: the next ID is %d, not %d", round, n, want)
 			}

@@ -54,7 +54,7 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 // matches returns the documents of hits, which are sorted, that match a query, without the IDs in without.
 func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]int) ([]Match, error) {
 	var matches []Match
-	for c, err := range r.candidates(hits) {
+	for c, err := range r.hitIDs(hits) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
@@ -76,23 +76,23 @@ func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[
 	return matches, nil
 }
 
-// candidate is a document of a hit, before its record is read.
-type candidate struct {
+// hitID is the ID of a document of a hit. The document may have been removed, or may not match.
+type hitID struct {
 	id  uint64
 	hit *hit
 }
 
-// candidates yields the documents of the hits by (distance, ID), and reads the IDs of a hit only when its
+// hitIDs yields the IDs of the hits by (distance, ID), and reads the IDs of a hit only when its
 // distance is reached. Hits must be sorted by distance.
-func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
-	return func(yield func(candidate, error) bool) {
+func (r *reader) hitIDs(hits []hit) iter.Seq2[hitID, error] {
+	return func(yield func(hitID, error) bool) {
 		for len(hits) > 0 {
 			n := 1
 			for n < len(hits) && hits[n].distance == hits[0].distance {
 				n++
 			}
-			if more, err := r.candidatesAt(hits[:n], yield); err != nil {
-				yield(candidate{}, err)
+			if more, err := r.hitIDsAt(hits[:n], yield); err != nil {
+				yield(hitID{}, err)
 				return
 			} else if !more {
 				return
@@ -102,8 +102,8 @@ func (r *reader) candidates(hits []hit) iter.Seq2[candidate, error] {
 	}
 }
 
-// candidatesAt yields the documents of hits at one distance, and reports whether more are wanted.
-func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) (more bool, err error) {
+// hitIDsAt yields the IDs of hits at one distance, and reports whether more are wanted.
+func (r *reader) hitIDsAt(hits []hit, yield func(hitID, error) bool) (more bool, err error) {
 	var h documentHeap
 	for i := range hits {
 		ids, err := r.documentIDs(&hits[i])
@@ -113,12 +113,12 @@ func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) (mo
 		if id, err := ids.next(); err != nil {
 			return false, err
 		} else if id != 0 {
-			h = append(h, documentsOfHit{candidate{id, &hits[i]}, ids})
+			h = append(h, documentsOfHit{hitID{id, &hits[i]}, ids})
 		}
 	}
 	heap.Init(&h)
 	for len(h) > 0 {
-		if !yield(h[0].candidate, nil) {
+		if !yield(h[0].hitID, nil) {
 			return false, nil
 		}
 		id, err := h[0].ids.next()
@@ -139,7 +139,7 @@ func (r *reader) candidatesAt(hits []hit, yield func(candidate, error) bool) (mo
 type documentHeap []documentsOfHit
 
 type documentsOfHit struct {
-	candidate
+	hitID
 	ids *documentIDs
 }
 

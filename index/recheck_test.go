@@ -283,7 +283,7 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 		remove(1)
 		check("removed")
 		failed := errors.New("not packed")
-		if err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {
+		if err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
 		check("removed in a frozen epoch")

@@ -67,14 +67,14 @@ func (x *Index) readerOf(s *state) *reader {
 	return r
 }
 
-// take opens the view of the reader.
-func (r *reader) take() (err error) {
+// openView opens the view of the reader.
+func (r *reader) openView() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
 	position := r.x.recent.mark()
 	r.v, err = r.s.tables.View()
-	r.position = min(position, r.s.replaced.Load())
+	r.position = min(position, r.s.replacedAt.Load())
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
@@ -97,7 +97,7 @@ func (r *reader) close() (err error) {
 func (x *Index) sameReaders(n int) ([]*reader, error) {
 	first := x.reader()
 	readers := []*reader{first}
-	err := first.take()
+	err := first.openView()
 	for err == nil && len(readers) < n {
 		first.s.tables.Hold()
 		r := x.readerOf(first.s)
@@ -267,7 +267,7 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 		var at int
 		r.fps, at = v.block.AppendRange(r.fps[:0], v.First, v.Last)
 		for i, fp := range r.fps {
-			r.candidate(table, permuted, fp, v.Block, at+i)
+			r.addIfNear(table, permuted, fp, v.Block, at+i)
 		}
 		return len(r.fps)
 	}
@@ -276,15 +276,15 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 	for _, at := range r.places {
 		// The positions may overshoot the range; another probe returns those.
 		if fp := v.block.At(at); fp >= v.First && fp <= v.Last {
-			r.candidate(table, permuted, fp, v.Block, at)
+			r.addIfNear(table, permuted, fp, v.Block, at)
 		}
 	}
 	return v.to - v.from
 }
 
-// candidate takes a candidate that is a match, from the first table that has it. A
-// permutation keeps distances, so only a match is turned back.
-func (r *reader) candidate(table int, permuted, candidate uint64, block, at int) {
+// addIfNear adds a candidate to the hits if it is within k bits, and if no earlier table has found it. A
+// permutation keeps distances, so only a hit is permuted back.
+func (r *reader) addIfNear(table int, permuted, candidate uint64, block, at int) {
 	distance := bits.OnesCount64(candidate ^ permuted)
 	if distance > r.k {
 		return
@@ -309,7 +309,7 @@ func (r *reader) searchLive() error {
 		if !r.findLive() {
 			return nil
 		}
-		if err := r.take(); err != nil {
+		if err := r.openView(); err != nil {
 			return err
 		}
 		if r.x.applied.Load() == applied {
@@ -372,7 +372,7 @@ func (r *reader) takeNear() {
 func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	var failed error
 	err := r.v.Scan(table, first, last, func(candidate uint64) bool {
-		r.candidate(table, permuted, candidate, -1, 0)
+		r.addIfNear(table, permuted, candidate, -1, 0)
 		failed = r.goOn(1)
 		return failed == nil
 	})

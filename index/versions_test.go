@@ -77,7 +77,7 @@ func writeStored(t *testing.T, dir string) {
 	opts.MaxDistance = 0
 	cut := errors.New("cut short")
 	change(func(x *index.Index) error { // this freezes the documents added so far
-		err := rewrite.Index(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+		err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(x.Add(ctx, index.Document{Key: "gone as well", Fingerprint: 0x5555555555555555}), cut)
 		})
 		if errors.Is(err, cut) {

@@ -10,11 +10,11 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Index packs the entries of an *index.Index that were written before the call, together with those
+// Repack packs the entries of an *index.Index that were written before the call, together with those
 // that are packed already. The function pack makes new tables while reads and writes go on. They
-// replace the old ones in one step. Index does not call pack if there is nothing to do. Package index
+// replace the old ones in one step. Repack does not call pack if there is nothing to do. Package index
 // sets the function.
-var Index func(ctx context.Context, x any, pack Pack) error
+var Repack func(ctx context.Context, x any, pack Pack) error
 
 // Pack makes new tables of the frozen entries.
 type Pack func(context.Context, Frozen) (Packed, error)

@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	rewrite.Index = func(ctx context.Context, x any, pack rewrite.Pack) error { return x.(*Index).repack(ctx, pack) }
+	rewrite.Repack = func(ctx context.Context, x any, pack rewrite.Pack) error { return x.(*Index).repack(ctx, pack) }
 }
 
 // repack packs an open index. It freezes the live entries, calls pack, which makes new tables outside the index
@@ -82,7 +82,7 @@ func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Count
 	newest := liveEpoch{filter.NewSet(x.liveOptions(s.plan)), newRemovedIDs()}
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	s.replaced.Store(x.recent.mark())
+	s.replacedAt.Store(x.recent.mark())
 	if err := x.store.Freeze(); err != nil {
 		newest.close()
 		return nil, counters, err
@@ -115,7 +115,7 @@ func (x *Index) packFrozen(ctx context.Context, view *store.View, counters store
 func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) error {
 	x.commitMu.Lock()
 	before := x.state.Load()
-	before.replaced.Store(x.recent.mark())
+	before.replacedAt.Store(x.recent.mark())
 	if err := x.store.Take(ctx, r); err != nil {
 		// The tables may have been replaced all the same. The tables of the state are a snapshot from before.
 		x.setState(newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}))
@@ -161,11 +161,11 @@ type state struct {
 	keys   *filter.Set // of the hashes of the keys
 
 	// Views of the state that are taken after it was replaced show no write from this position on.
-	replaced atomic.Uint64
+	replacedAt atomic.Uint64
 }
 
 func newState(s *state) *state {
-	s.replaced.Store(math.MaxUint64)
+	s.replacedAt.Store(math.MaxUint64)
 	return s
 }
 
@@ -220,8 +220,8 @@ func (s *state) lookUpRemoved(id, position uint64) (answer removal) {
 	return answer
 }
 
-// removed returns how many IDs have been removed since the last compaction, and the memory that they take.
-func (s *state) removed() (ids uint64, bytes int64) {
+// countRemoved returns how many IDs have been removed since the last compaction, and the memory that they take.
+func (s *state) countRemoved() (ids uint64, bytes int64) {
 	for _, live := range s.live {
 		ids += live.removed.count()
 		bytes += live.removed.bytes()
