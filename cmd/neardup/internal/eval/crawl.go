@@ -113,7 +113,8 @@ func (l *Labelled) crawl(seeds [][]bool) (c Crawl) {
 			}
 		}
 	}
-	c.Dropped, c.Stored = float64(dropped)/float64(len(seeds)), float64(kept)/float64(len(seeds))
+	n := float64(max(1, len(seeds)))
+	c.Dropped, c.Stored = float64(dropped)/n, float64(kept)/n
 	c.DroppedPerMillion = 1e6 * c.Dropped / float64(max(1, c.Distinct))
 	c.StoredPerMillion = 1e6 * c.Stored / float64(max(1, c.Duplicates))
 	c.LossPerMillion = 1e6 * (droppedWeight*c.Dropped + c.Stored) / float64(max(1, c.Distinct+c.Duplicates))
