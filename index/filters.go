@@ -91,8 +91,8 @@ func distinct(ascending iter.Seq2[uint64, error]) iter.Seq2[uint64, error] {
 }
 
 // nearPacked is the memory for searches of packed entries in a multi-index hash instead of the tables. It suffices
-// for 1.8 million fingerprints. For more fingerprints, or for k above nearPackedDistance, the tables have fewer
-// candidates.
+// for 1,966,080 fingerprints. For more fingerprints, or for k above nearPackedDistance, the tables have fewer
+// candidates. For k = 0, a query has one probe per table.
 const (
 	nearPacked         = 64 << 20
 	nearPackedDistance = 3

@@ -48,8 +48,8 @@ type Options struct {
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which avoid reads of entries that do not
-	// exist. Half is for packed tables: 2.5 bytes per fingerprint and table and, up to k = 3
-	// and 1.8 million fingerprints, 32 bytes more to search them in memory. A quarter is for
+	// exist. Half is for packed tables: 2.5 bytes per fingerprint and table and, for k from 1 to 3
+	// and up to 1,966,080 fingerprints, 32 bytes more to search them in memory. A quarter is for
 	// live entries, which are searched in memory while 40 bytes per fingerprint fit. A quarter
 	// is for keys: 2.5 bytes each, with room for up to four times as many. The memory is
 	// allocated as needed. 0: 2 GiB. Below 0: no filters; every lookup reads the tables.

@@ -128,8 +128,9 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 	return err
 }
 
-// Last returns the newest commit that was applied as durable, or nil. Before a caller reports data
-// from a View, it must wait for the commit that Last returns after the View was opened.
+// Last returns the newest commit that was applied as durable, or nil. A writer that names a document in its
+// answer must wait for the commit that Last returns after the View with the document was opened. Queries may
+// return documents that are not durable yet.
 func (s *Store) Last() *Commit { return s.last.Load() }
 
 // Sync makes all applied batches durable.

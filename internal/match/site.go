@@ -22,9 +22,9 @@ const (
 // Candidate is a stored document within MaxDistance of a page.
 type Candidate struct {
 	Match
-	Origin int // any number of the caller
-	site   bool
-	far    int // ShingleDistance, of a document of the site
+	Origin int  // the caller's number of a document that has no ID yet; two candidates differ in ID or Origin
+	site   bool // it is on the site of the page, and both have Shingles and a length
+	far    int  // ShingleDistance, of a document of the site
 }
 
 // Search finds the document that a page is a duplicate of.
