@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// eventually waits until something holds, and says what does not.
+// eventually waits until holds returns true. If that takes too long, it fails with instead.
 func eventually(t *testing.T, holds func() bool, instead func() any) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
@@ -27,7 +27,7 @@ func eventually(t *testing.T, holds func() bool, instead func() any) {
 	}
 }
 
-// watch is Background with a policy that has a meaning.
+// watch calls Background with a valid policy.
 func watch(t testing.TB, ctx context.Context, x *index.Index, p compaction.Policy) *compaction.Watcher {
 	t.Helper()
 	w, err := compaction.Background(ctx, x, p)
@@ -35,7 +35,7 @@ func watch(t testing.TB, ctx context.Context, x *index.Index, p compaction.Polic
 	return w
 }
 
-// TestPolicyIsChecked: what has no meaning is refused, and nothing is begun.
+// TestPolicyIsChecked tests that Background refuses an invalid policy and starts nothing.
 func TestPolicyIsChecked(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem()})
 	must(t, err)
@@ -79,8 +79,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestBackground: an index is compacted when as much was written as the policy says, and not before; what
-// was written meanwhile is there.
+// TestBackground tests that an index is compacted once the policy's number of entries was
+// written, and not before. Documents written during the compaction must be kept.
 func TestBackground(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 1))
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
@@ -118,8 +118,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestCloseEndsBackground: neither the watch nor a compaction under way keeps an index from being closed,
-// and nothing is lost by that.
+// TestCloseEndsBackground tests that neither the watch nor a running compaction keeps an index
+// from being closed. No document may be lost.
 func TestCloseEndsBackground(t *testing.T) {
 	ctx, rng, fs := context.Background(), rand.New(rand.NewPCG(1, 2)), vfs.NewMem()
 	opts := &index.Options{FS: fs, Durability: index.NoSync}
@@ -148,8 +148,9 @@ func TestCloseEndsBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundPacksAfterRemovals tests that removals make a compaction due if they are at least AtLeast and at least
-// a quarter of the entries, that it drops the removed IDs, and that it is not repeated.
+// TestBackgroundPacksAfterRemovals tests when removals make a compaction due: if there are at
+// least AtLeast of them, and at least a quarter of the entries. The compaction drops the removed
+// IDs and is not repeated.
 func TestBackgroundPacksAfterRemovals(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 3))
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
@@ -188,7 +189,7 @@ func TestBackgroundPacksAfterRemovals(t *testing.T) {
 	}
 }
 
-// TestCloseEndsExpiry: a removal that Close ends is no failure.
+// TestCloseEndsExpiry tests that a removal that Close interrupts does not count as a failure.
 func TestCloseEndsExpiry(t *testing.T) {
 	ctx := context.Background()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
@@ -209,7 +210,8 @@ func TestCloseEndsExpiry(t *testing.T) {
 	}
 }
 
-// TestBackgroundExpires: documents go by age and by number while others write, also where the index is never compacted.
+// TestBackgroundExpires tests expiry by age and by number during writes, also if the index is
+// never compacted.
 func TestBackgroundExpires(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 4))
 	var now atomic.Int64

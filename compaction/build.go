@@ -112,8 +112,8 @@ func (b *builder) write() (err error) {
 	return nil
 }
 
-// close frees what the builder holds; what finish has not made part of the index is
-// gone. A second close does nothing.
+// close releases the resources of the builder and removes everything that finish has not made
+// part of the index. A second close does nothing.
 func (b *builder) close() error {
 	return errors.Join(b.added.Close(), b.keys.Close(), b.r.Close())
 }
@@ -223,8 +223,8 @@ func writeEntry(t *tables, p store.Posting, gone *roaring64.Bitmap) error {
 // with its documents.
 type addedEntries struct {
 	runs   func() ([]added, error, bool)
-	run    []added // what is left of it
-	ok     bool    // there is one at hand
+	run    []added // the rest of the run
+	ok     bool    // run has a first element
 	stored uint64
 	ids    []uint64 // good until the next step
 }

@@ -24,11 +24,11 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// task is the last step of a history, and what it finds once the history is made.
+// task is the last step of a history, and the state that precedes it.
 type task struct {
 	name string
 	step
-	before, opening []step // those of opening are taken on the file system of the last one
+	before, opening []step // opening is run on the file system of the last step
 	seed            uint64
 	disk            *crashfs.FS
 	history
@@ -45,15 +45,15 @@ func (k *task) make(t *testing.T) {
 	}
 }
 
-// on returns the history on another file system, in the same state.
+// on returns a copy of the history, in the same state, on another file system.
 func (k *task) on(fsys vfs.FS) *history {
 	h := k.history
 	h.fs, h.states = fsys, slices.Clone(k.states)
-	h.newest().plan = "" // what is read of the index fills it in
+	h.newest().plan = "" // set when the index is read
 	return &h
 }
 
-// tasks are all that this package does to an index. They are yet to be made.
+// tasks returns every operation of this package on an index. The caller calls make for each.
 func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	t.Helper()
 	d := newDrawer(seed, 1)
@@ -82,15 +82,15 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	return tasks
 }
 
-// kill goes on with the index in a process that is killed: what it wrote last is not
-// synced. The states are those that a crash may leave.
+// kill continues the history in a process that is killed before its last writes are synced. It
+// adds the states that a crash may leave.
 func (k *task) kill(t *testing.T, d *drawer) {
 	t.Helper()
 	states := k.states[len(k.states)-1:]
 	k.must(t, step{what: "open", open: index.Options{Durability: index.NoSync}})
 	for i := range 8 {
 		docs := d.documents(10)
-		for j := range 6 { // Pebble hands on its log in pieces of 32 KiB
+		for j := range 6 { // Pebble writes its log in blocks of 32 KiB
 			docs = append(docs, index.Document{Key: fmt.Sprintf("%d/%d%02000d", i, j, 0), Fingerprint: docs[j].Fingerprint})
 		}
 		k.must(t, step{what: "add", docs: docs})
@@ -108,7 +108,7 @@ func (k *task) kill(t *testing.T, d *drawer) {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("all that is written is synced: there is nothing to lose")
+			t.Fatal("no unsynced data")
 		}
 	}
 	must(t, k.x.Close())
@@ -118,19 +118,19 @@ func (k *task) kill(t *testing.T, d *drawer) {
 	k.x, k.fs, k.states = nil, k.disk, states
 }
 
-// crashing is a history in which the machine stops again and again.
+// crashing is a history in which the machine stops repeatedly.
 type crashing struct {
 	*history
 	*crashes
 	t        *testing.T
 	moments  int64
-	again    int              // of these, with what another one left
-	found    map[uint64]state // by what the disk holds
-	copy     string           // of a checkpoint that is being made
-	going    int              // one moment of so many is gone on from
-	deeply   int              // and one of so many looked at below the index
-	readOnly int              // and one of so many for reading only, before or instead
-	flushed  int              // tables that may be left besides those of a packed index
+	again    int              // crashes that left the same files as an earlier one
+	found    map[uint64]state // by the hash of the files
+	copy     string           // the checkpoint under way
+	going    int              // continue from one crash in this many
+	deeply   int              // check the tables after one crash in this many
+	readOnly int              // open read-only after one crash in this many
+	flushed  int              // flushed tables that may exist in addition to the packed ones
 }
 
 func newCrashing(t *testing.T, h *history, disk *crashfs.FS, r *rand.Rand, every int) *crashing {
@@ -139,7 +139,7 @@ func newCrashing(t *testing.T, h *history, disk *crashfs.FS, r *rand.Rand, every
 	return c
 }
 
-// take takes a step and looks at what crashes leave meanwhile and after it.
+// take runs a step and checks the files that crashes leave during and after it.
 func (c *crashing) take(s step) {
 	c.t.Helper()
 	var err error
@@ -157,7 +157,7 @@ func (c *crashing) take(s step) {
 	possible := c.states
 	for _, l := range meanwhile {
 		found := c.look(&l, possible)
-		for l.synced && possible[0].name != found.name { // what is on the disk stays there
+		for l.synced && possible[0].name != found.name { // synced states are never lost
 			possible = possible[1:]
 		}
 	}
@@ -169,7 +169,7 @@ func (c *crashing) take(s step) {
 	}
 }
 
-// look opens what a crash left, unless another one left the same, to the byte.
+// look opens the index that a crash left, unless an earlier crash left identical files.
 func (c *crashing) look(l *left, states []state) *state {
 	c.t.Helper()
 	c.moments++
@@ -212,7 +212,7 @@ func contentOf(t *testing.T, fsys vfs.FS) uint64 {
 	return hash.Sum64()
 }
 
-// lookAtCopy opens the checkpoint that a crash left, which may be cut short.
+// lookAtCopy opens the checkpoint that a crash left, which may be incomplete.
 func (c *crashing) lookAtCopy(fsys vfs.FS) error {
 	x, err := index.Open(c.copy, &index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18, FilterBytes: -1})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, index.ErrNotIndex) {
@@ -228,8 +228,8 @@ func (c *crashing) lookAtCopy(fsys vfs.FS) error {
 	return nil
 }
 
-// goOn compacts what a crash left, or loads into it where there is nothing. That is cut
-// short by a second crash, of which a copy is left.
+// goOn compacts the index that a crash left, or loads documents if there is none. A second crash
+// interrupts that, and goOn keeps a copy of its files.
 func (c *crashing) goOn(fsys *crashfs.FS, found state) error {
 	s := step{what: "compact"}
 	if found.none || found.NextID == 1 {
@@ -271,9 +271,9 @@ func (c *crashing) goOn(fsys *crashfs.FS, found state) error {
 	return checkNothingLeft(fsys, done, c.flushed)
 }
 
-// checkNothingLeft compares the number of Pebble's tables with what a packed index
-// has: two for each of its tables, one for the filters, six for what is beside
-// them, and in a history some that were flushed since.
+// checkNothingLeft compares the number of Pebble's tables with the maximum for a packed index.
+// There are two per table of the plan, one for the filters, six for other keyspaces, and in a
+// history some flushed ones.
 func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 	p, err := plan.Parse(s.plan)
 	if err != nil {
@@ -290,27 +290,27 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 	return nil
 }
 
-// The machine stops before every operation on the file system in turn, by default before one in four. The index is as
-// it was or as it is to be, and goes on from there.
+// TestCrash stops the machine before each operation on the file system, by default before one in
+// four. The index must have the state before or after the step, and later steps must work.
 func TestCrash(t *testing.T) {
 	seed, every := testenv.Seed(t), testenv.Number(4, 4, 1, 1)
-	if testenv.Race { // most of it is one goroutine, that looks at what is left
+	if testenv.Race { // one goroutine does most of the work, so the race detector finds little
 		every = 64
 	}
 	for round := range uint64(testenv.Number(1, 1, 1, 4)) {
 		for _, k := range tasks(t, seed+round) {
 			if testenv.Race && len(k.meanwhile) == 0 {
-				continue // TestFaults has the goroutines of these
+				continue // TestFaults runs the goroutines of these tasks
 			}
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
 				k.make(t)
 				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
 				c.going, c.deeply, c.readOnly, c.flushed = testenv.Number(8, 8, 8, 1), 1, 4, 0
-				if c.newest().none { // Load makes it first
+				if c.newest().none { // Load creates an index first
 					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
 				}
-				if len(k.opening) > 0 { // what is written meanwhile is flushed
+				if len(k.opening) > 0 { // concurrent writes are flushed
 					c.flushed = 3
 					c.must(t, k.opening...)
 				}
@@ -318,19 +318,19 @@ func TestCrash(t *testing.T) {
 				if c.x != nil {
 					c.take(step{what: "close"})
 				}
-				t.Logf("%d crashes, %d of which left what another did", c.moments, c.again)
+				t.Logf("%d crashes, %d of them with the same files as an earlier one", c.moments, c.again)
 			})
 		}
 	}
 }
 
-// The machine stops at random moments of random histories: after every step and in the
-// middle of them, with none, some or all of what was not synced left. What is there then
-// is one of the states since the last that was durable, whole: every document that was
-// acknowledged, nothing by half, and every query answers for just that.
+// TestCrashHistories stops the machine at random moments of random histories, during steps and
+// between them. None, some or all of the unsynced data survives. The index must have one of the
+// states since the last durable one. It must have every acknowledged document and no partial
+// write, and answer every query from that state.
 func TestCrashHistories(t *testing.T) {
 	points := testenv.Number(60, 400, 10_000, 100_000)
-	if testenv.Race { // most of it is one goroutine, that looks at what is left
+	if testenv.Race { // one goroutine does most of the work, so the race detector finds little
 		points = 25
 	}
 	seed, want := testenv.Seed(t), int64(testenv.Asked(t, "NEARDUP_CRASH_POINTS", points))
@@ -359,7 +359,7 @@ func TestCrashHistories(t *testing.T) {
 	}
 }
 
-// run is one history, from no index on.
+// run runs one history that begins without an index.
 func (c *crashing) run(d *drawer, most int64) {
 	d.keys, d.most = 20, 6
 	c.take(d.open())
@@ -378,7 +378,7 @@ func (c *crashing) run(d *drawer, most int64) {
 				c.take(d.write())
 			}
 		}
-		if d.IntN(5) == 0 { // the machine stops, and it is gone on from there
+		if d.IntN(5) == 0 { // the machine stops, and the history continues from its files
 			c.crash()
 			continue
 		}
@@ -387,9 +387,9 @@ func (c *crashing) run(d *drawer, most int64) {
 	}
 }
 
-// checkpoint makes one; what a crash leaves of it is whole or no index.
+// checkpoint makes a checkpoint. After a crash it is either complete or not an index.
 func (c *crashing) checkpoint() {
-	c.copy = fmt.Sprint("copy", c.moments) // a crash may bring back one that was removed
+	c.copy = fmt.Sprint("copy", c.moments) // a new name, since a crash may restore a removed copy
 	c.take(step{what: "checkpoint", dir: c.copy})
 	x, err := index.Open(c.copy, &index.Options{FS: c.disk.CrashClone(vfs.CrashCloneCfg{}), MustExist: true})
 	if err == nil {
@@ -401,7 +401,7 @@ func (c *crashing) checkpoint() {
 	c.copy = ""
 }
 
-// crash goes on with what is left of the disk.
+// crash continues the history with the files that a crash leaves.
 func (c *crashing) crash() {
 	left := c.disk.CrashClone(vfs.CrashCloneCfg{})
 	found, err := which(left.CrashClone(vfs.CrashCloneCfg{}), c.states, c.history.r, index.Options{}, true)
@@ -415,7 +415,7 @@ func (c *crashing) crash() {
 	c.disk, c.fs = left, errorfs.Wrap(left, c.crashes)
 }
 
-// loadBeyondMemory is a load that sorts on disk.
+// loadBeyondMemory returns a load that sorts on disk.
 func loadBeyondMemory(seed uint64) *task {
 	r := rand.New(rand.NewPCG(seed, 1))
 	k := &task{name: "load beyond memory", before: newDrawer(seed, 1).used(), seed: seed}
@@ -429,21 +429,21 @@ func loadBeyondMemory(seed uint64) *task {
 	return k
 }
 
-// crashes is an injector that lets the machine stop before operations that change the file
-// system, while it is on: it keeps what would be left then.
+// crashes is an injector that simulates crashes before operations that change the file system.
+// While it is on, it keeps a copy of the files that each crash would leave.
 type crashes struct {
 	mu    sync.Mutex
 	disk  *crashfs.FS
-	r     *rand.Rand // Pebble's goroutines draw from it too
-	every int        // one in so many operations
+	r     *rand.Rand // Pebble's goroutines use it too
+	every int        // one crash per this many operations
 	on    bool
 	left  []left
 }
 
-// left is what a crash left.
+// left is the result of a crash.
 type left struct {
 	before string // the operation
-	synced bool   // nothing else is there
+	synced bool   // only synced data survived
 	fsys   *crashfs.FS
 }
 
@@ -458,8 +458,8 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// note keeps what a crash leaves now: of each operation, what is synced, and that with
-// some of the rest, and of one in several either.
+// note keeps the files that a crash leaves now: the synced data, alone or with some of the
+// unsynced data. If crashes stop the machine before every operation, it keeps both.
 func (c *crashes) note(before string) {
 	percents := []int{0, 1 + c.r.IntN(100)}
 	if c.every > 1 {
@@ -470,11 +470,11 @@ func (c *crashes) note(before string) {
 		for percent > 0 && !fsys.Orderly("ix") {
 			fsys = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
 		}
-		c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of what is not synced", before, percent), percent == 0, fsys})
+		c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of the unsynced data", before, percent), percent == 0, fsys})
 	}
 }
 
-// during calls do and returns what crashes meanwhile left, and one behind it.
+// during calls do. It returns the results of crashes during the call and of one after it.
 func (c *crashes) during(do func()) (meanwhile, after []left) {
 	c.mu.Lock()
 	c.on, c.left = true, nil
@@ -488,8 +488,8 @@ func (c *crashes) during(do func()) (meanwhile, after []left) {
 	return meanwhile, c.left
 }
 
-// kill returns the files as a process leaves them that ends now: all that it wrote is
-// there, and what it did not sync can still be lost with the machine.
+// kill returns the files of a process that ends now. They hold everything it wrote, but the
+// machine may still lose unsynced data.
 func kill(t *testing.T, fsys *crashfs.FS) *crashfs.FS {
 	t.Helper()
 	left := crashfs.New()

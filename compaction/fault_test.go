@@ -24,13 +24,13 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// failing is a history in which something fails.
+// failing is a history with a fault.
 type failing struct {
 	*history
 	*fault
 	disk    *crashfs.FS
-	stopped bool   // the index takes no more writes
-	told    int    // errors
+	stopped bool   // the index refuses writes
+	told    int    // number of errors that calls returned
 	outcome string // of the last step
 }
 
@@ -39,7 +39,7 @@ func newFailing(h *history, disk *crashfs.FS, f *fault) *failing {
 	return &failing{history: h, fault: f, disk: disk}
 }
 
-// inTime calls do, and gives up after a while.
+// inTime calls do, and returns an error if it takes too long.
 func inTime(do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -50,12 +50,12 @@ func inTime(do func() error) error {
 		stack := make([]byte, 1<<20)
 		stacks := strings.Split(string(stack[:runtime.Stack(stack, true)]), "\n\n")
 		stacks = slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, "neardup") })
-		return fmt.Errorf("no end:\n%s", strings.Join(stacks, "\n\n"))
+		return fmt.Errorf("the call does not return:\n%s", strings.Join(stacks, "\n\n"))
 	}
 }
 
-// try takes a step. If it fails the error is that of the file system, and the index
-// answers as it did before or as it should after it.
+// try runs a step. If the step fails, the error must come from the file system. The index must
+// answer as before or after the step.
 func (f *failing) try(s step) error {
 	before := slices.Clone(f.states)
 	through, err := f.do(&s)
@@ -66,16 +66,16 @@ func (f *failing) try(s step) error {
 	case f.states[0].none && errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil && !isInjected(err):
-		return fmt.Errorf("%s: error %v, not that of the file system, %s", s.what, err, f.hit())
+		return fmt.Errorf("%s: error %v, want the error of the file system, %s", s.what, err, f.hit())
 	case err != nil && f.stopped && !errors.Is(err, index.ErrFailed):
-		return fmt.Errorf("%s: it takes no more writes, and says %v", s.what, err)
+		return fmt.Errorf("%s: the index refuses writes with error %v, want ErrFailed", s.what, err)
 	case s.what == "close":
 		f.stopped = false
 		if len(f.states) == 1 {
 			return nil
 		}
 		return f.find(f.states, "closed")
-	case f.stopped: // what goes well had nothing to write, and changed nothing
+	case f.stopped: // a step that succeeds had nothing to write
 	case err != nil:
 		f.states = append(f.states, through...)
 	case len(through) > 0:
@@ -101,10 +101,10 @@ func (f *failing) try(s step) error {
 	return nil
 }
 
-// worked looks at what became of a closed index, and whether the error says so.
+// worked checks that the state of a closed index agrees with the error of the step.
 func (f *failing) worked(s *step, err error, before, through []state) error {
 	if _, stat := f.disk.Stat("ix/incoming"); stat == nil && !strings.HasSuffix(f.hit(), " ix/incoming") {
-		return fmt.Errorf("the folder incoming is left after: %v", err)
+		return fmt.Errorf("directory incoming still exists after error %v", err)
 	}
 	if err := f.find(append(before, through...), fmt.Sprint("after: ", err)); err != nil || len(through) == 0 {
 		return err
@@ -113,23 +113,23 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 	after := found.generation == through[len(through)-1].generation
 	switch {
 	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
-		return fmt.Errorf("the index is from %s, and the error is: %v", found.name, err)
+		return fmt.Errorf("the index has the state after %s, but the error is: %v", found.name, err)
 	case err != nil && !errors.Is(err, compaction.ErrDone) && after && s.what == "load" && !(f.how == failSpace && errors.Is(err, index.ErrFailed)):
-		return fmt.Errorf("all is loaded, and the error is: %v", err)
+		return fmt.Errorf("all documents are loaded, but the error is: %v", err)
 	case f.hit() == "":
-		f.outcome = "not reached" // what goes on in the background is not always the same
+		f.outcome = "not reached" // background work differs between runs
 	case err == nil:
-		f.outcome = "of no account"
+		f.outcome = "no error"
 	case errors.Is(err, compaction.ErrDone):
 		f.outcome = "done, and an error"
 	default:
-		f.outcome = "an error, and the index is from " + found.name
+		f.outcome = "an error, and the index has the state after " + found.name
 	}
 	return nil
 }
 
-// find looks which of the states a closed index is in, and makes it last: what was
-// not acknowledged may be there, and yet be lost with the machine.
+// find determines the state of a closed index and keeps only that. An unacknowledged write may be
+// present, and a crash may still remove it.
 func (f *failing) find(states []state, when string) error {
 	found, err := which(f.disk, states, f.history.r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *failing) find(states []state, when string) error {
 	return nil
 }
 
-// check does the last step of a history with a fault, and says what came of it.
+// check runs the last step of a history with a fault and describes the outcome.
 func (k *task) check(f *fault, r *rand.Rand) (outcome string, err error) {
 	disk := copyOf(k.disk, r)
 	run := newFailing(k.on(nil), disk, f)
@@ -157,13 +157,13 @@ func (k *task) check(f *fault, r *rand.Rand) (outcome string, err error) {
 		if err := run.try(k.step); err != nil || run.x == nil {
 			return err
 		}
-		run.outcome = fmt.Sprintf("the index is open, and has told of %d errors", run.told)
+		run.outcome = fmt.Sprintf("the index is open after %d errors", run.told)
 		return run.try(step{what: "close"})
 	})
 	return run.outcome, err
 }
 
-// operations are those of a task without a fault, by sort.
+// operations counts the operations of a task without a fault, by kind and path.
 func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 	t.Helper()
 	f := newFault(operation{path: "none"}, failOnce)
@@ -173,8 +173,8 @@ func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 	return f.seen
 }
 
-// faulty chooses the operations that are to fail: by default one of every fourth sort, in CI of each; or all of them, but
-// for a task that takes long.
+// faulty chooses the operations that fail: by default one of every fourth kind, in CI one of
+// each. With NEARDUP_LONG it chooses all of them, unless the task is slow.
 func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	slow, every := k.name == "load beyond memory", testenv.Number(4, 4, 1, 1)
 	if testenv.Race {
@@ -195,17 +195,17 @@ func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	return chosen
 }
 
-// Operations on the file system fail, one at a time or all that take space from one
-// on. An error comes back that is the file system's, the index is as it was or as it is
-// to be, which the error tells, nothing is left beside it, and it is not locked.
+// TestFaults lets operations on the file system fail, either a single one or all later ones that
+// take space. The step must return the error of the file system, and the error must tell whether
+// the index changed. No temporary file and no lock may remain.
 func TestFaults(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, k := range append(tasks(t, seed), loadBeyondMemory(seed)) {
 		if len(k.meanwhile) > 0 {
-			continue // it is not told which of these failed
+			continue // the error does not tell which of the concurrent steps failed
 		}
 		if testenv.Race && len(k.docs) > 1000 {
-			continue // takes minutes; package extsort tests its goroutines with the race detector
+			continue // takes minutes; the tests of package extsort cover its goroutines
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -231,8 +231,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Pebble takes what it can not read of a file for nothing when it excises the middle of
-// it, and so would lose what is beside the tables. Every read of a compaction fails in turn.
+// TestReadErrorWhileExcisingLosesNothing lets every read of a compaction fail in turn. When
+// Pebble excises the middle of a file, it treats data that it cannot read as missing, and so
+// could lose other keyspaces.
 func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t)
@@ -254,20 +255,20 @@ func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
 			told++
 		}
 	}
-	t.Logf("%d reads, of which %d were told", reads, told)
+	t.Logf("%d reads failed, %d of them returned an error", reads, told)
 	if told == 0 {
 		t.Error("no read failed")
 	}
 }
 
-// eventful are the steps of a short history. Documents are the same in every run.
+// eventful returns the steps of a short history. The documents are the same in every run.
 func eventful() (steps []step) {
 	d := newDrawer(1, 1)
 	drawn := func(what string, n int) step {
 		docs := d.documents(n)
 		for i := range docs {
 			if docs[i].Key != "" {
-				docs[i].Key = keyName(i) // once in each
+				docs[i].Key = keyName(i) // at most once per step
 			}
 		}
 		return step{what: what, docs: docs}
@@ -289,8 +290,8 @@ func eventful() (steps []step) {
 	return steps
 }
 
-// run goes through the history; what needs an open index is left out while it is not.
-// Then what is left of it, closed or by a crash, is whole.
+// run runs the steps of a history and skips those that need an open index if it is closed. Then
+// the index must be intact, both after a close and after a crash.
 func (f *failing) run(steps []step) error {
 	for _, s := range steps {
 		closed := s.what == "open" || s.what == "compact" || s.what == "load"
@@ -328,10 +329,10 @@ func (f *failing) run(steps []step) error {
 	return nil
 }
 
-// Every operation on the file system of a short history fails in turn: once, with all
-// that takes space after it for ever, and as a write that is cut short. The call that
-// meets it says so or does what it should; what is there can be read, later writes
-// work or say why they do not, and opened again the index is whole.
+// TestEveryOperationFails lets every operation of a short history fail in turn: once, with all
+// later operations that take space, and as a short write. The affected call must return an error
+// or succeed. Data must stay readable, later writes must succeed or report why they fail, and the
+// index must be intact when it is opened again.
 func TestEveryOperationFails(t *testing.T) {
 	seed, every := testenv.Seed(t), uint64(testenv.Number(150, 80, 8, 1))
 	if testenv.Race {
@@ -355,18 +356,18 @@ func TestEveryOperationFails(t *testing.T) {
 					told++
 				}
 			}
-			t.Logf("%d operations failed, of which %d were told", tried, told)
+			t.Logf("%d operations failed, %d of them returned an error", tried, told)
 			if tried == 0 || told < tried/3 {
-				t.Errorf("%d of %d faults were told", told, tried)
+				t.Errorf("only %d of %d faults returned an error", told, tried)
 			}
 		})
 	}
 }
 
-// operation is the n-th of its kind on files of such a name; the first is 0.
+// operation is the n-th operation of its kind on files of this path, counted from 0.
 type operation struct {
 	kind errorfs.OpKind
-	path string // without numbers
+	path string // with N in place of file numbers
 	n    int
 }
 
@@ -380,7 +381,7 @@ func sortOf(op errorfs.Op) operation {
 	return operation{kind: op.Kind, path: fileNumber.ReplaceAllString(op.Path, "N")}
 }
 
-// takesSpace tells the operations that a full disk refuses.
+// takesSpace reports whether a full disk refuses the operation.
 func (o operation) takesSpace() bool {
 	switch o.kind {
 	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite, errorfs.OpFileWrite,
@@ -390,15 +391,15 @@ func (o operation) takesSpace() bool {
 	return false
 }
 
-// The ways in which an operation fails.
+// These are the ways to fail.
 const (
 	failOnce  = "once"
-	failSpace = "and whatever takes space after it, for ever"
-	failShort = "a write that is cut short"
+	failSpace = "with all later operations that take space"
+	failShort = "short write"
 )
 
-// fault is an injector that lets one operation fail: at, or if that has no path the n-th
-// of all. What is to fail for want of space is the next one that takes some.
+// fault is an injector that lets the operation at fail. If at has no path, it lets the n-th
+// operation of all fail. With failSpace it waits for the next operation that takes space.
 type fault struct {
 	at  operation
 	how string
@@ -450,14 +451,14 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	return &fs.PathError{Op: injected, Path: op.Path, Err: cause}
 }
 
-// hit returns the operation that failed; "" if none did.
+// hit returns the operation that failed, or "" if none did.
 func (f *fault) hit() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
 }
 
-// set turns the faults on, or off.
+// set turns the fault on or off.
 func (f *fault) set(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -466,7 +467,7 @@ func (f *fault) set(on bool) {
 
 const injected = "injected"
 
-// isInjected reports whether an error is that of a fault.
+// isInjected reports whether a fault caused err.
 func isInjected(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && path.Op == injected
@@ -474,7 +475,7 @@ func isInjected(err error) bool {
 
 var errShort = errors.New("short write")
 
-// shortFS writes the first half where a write is to be cut short.
+// shortFS writes only half of the data if the fault asks for a short write.
 type shortFS struct{ vfs.FS }
 
 func (s *shortFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -492,7 +493,7 @@ func (f shortFile) Write(p []byte) (int, error) {
 	if !errors.Is(err, errShort) {
 		return n, err
 	}
-	if n, err = f.File.Write(p[:len(p)/2]); err != nil { // the fault is past
+	if n, err = f.File.Write(p[:len(p)/2]); err != nil { // later writes succeed
 		return n, err
 	}
 	return n, &fs.PathError{Op: injected, Path: "a write that was cut short", Err: syscall.ENOSPC}

@@ -28,19 +28,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The index of TestGrowth grows in a process of its own, under 8 writers, 4 readers and compactions in the background. What
-// each writer checks, and what the index must answer, follow from the number of the document: most are new,
-// of eight one is a recrawl and one a near-duplicate of an earlier one of the same writer.
+// The index of TestGrowth grows in a separate process, under 8 writers, 4 readers and background
+// compactions. The number of a document determines its content and the expected verdict. Most
+// documents are new. Of eight documents one is a recrawl, and one is near an earlier document of
+// the same writer.
 const (
 	growthWriters = 8
 	growthReaders = 4
-	growthBatch   = 32 // so a call is one commit: there whole or not at all
+	growthBatch   = 32 // one commit per call, so a batch is present as a whole or not at all
 )
 
 // grown is the n-th document of a writer.
 type grown struct {
 	index.Document
-	of       uint64 // the earlier one; of a new one, itself
+	of       uint64 // number of the earlier document, or its own if it is new
 	status   index.Status
 	distance int
 }
@@ -49,7 +50,7 @@ func growthDocument(writer, n uint64) grown {
 	r := rand.New(rand.NewPCG(writer, n))
 	g := grown{of: n, status: index.New}
 	switch class := n % 8; {
-	case class == 6 && n > 8: // those that are recrawled, and no one is near to
+	case class == 6 && n > 8: // a recrawled document, which has no near-duplicates
 		g.of, g.status = r.Uint64N(n/8)*8+5, index.Known
 	case class == 7 && n > 8:
 		g.of, g.status, g.distance = r.Uint64N(n/8)*8+r.Uint64N(5), index.Duplicate, 1+r.IntN(3)
@@ -66,7 +67,7 @@ func growthDocument(writer, n uint64) grown {
 	return g
 }
 
-// near turns n bits over.
+// near returns fp with n random bits inverted.
 func near(r *rand.Rand, fp fingerprint.Fingerprint, n int) fingerprint.Fingerprint {
 	for flipped := uint64(0); bits.OnesCount64(flipped) < n; {
 		bit := uint64(1) << r.IntN(64)
@@ -78,7 +79,7 @@ func near(r *rand.Rand, fp fingerprint.Fingerprint, n int) fingerprint.Fingerpri
 	return fp
 }
 
-// growthStored is how many documents the first n of a writer leave.
+// growthStored returns how many of the first n documents of a writer are stored.
 func growthStored(writer, n uint64) (stored uint64) {
 	stored = n / 8 * 6
 	for i := n / 8 * 8; i < n; i++ {
@@ -87,21 +88,22 @@ func growthStored(writer, n uint64) (stored uint64) {
 		}
 	}
 	if n > 7 {
-		stored += 2 // 6 and 7 have no earlier ones
+		stored += 2 // documents 6 and 7 have no earlier ones
 	}
 	return stored
 }
 
-// growing is the process that is killed.
+// growing is the state of the process that is killed.
 type growing struct {
 	x    *index.Index
-	done [growthWriters]atomic.Uint64 // documents of each writer that are acknowledged
+	done [growthWriters]atomic.Uint64 // acknowledged documents per writer
 	over atomic.Bool
 	out  sync.Mutex
 }
 
-// TestGrowing is not a test of its own, but what TestGrowth starts and kills. It tells of each acknowledged batch, and of times in
-// microseconds, on standard output, and ends when standard input does.
+// TestGrowing is not a test. It is the process that TestGrowth starts and kills. It prints each
+// acknowledged batch, and times in microseconds, on standard output. It ends when standard input
+// ends.
 func TestGrowing(t *testing.T) {
 	dir := os.Getenv("NEARDUP_GROWING")
 	if dir == "" {
@@ -150,7 +152,7 @@ func (g *growing) say(format string, args ...any) {
 	fmt.Fprintf(os.Stdout, format, args...)
 }
 
-// remembers looks for what was acknowledged last, and some of what was before.
+// remembers looks up the last acknowledged documents and some earlier ones.
 func (g *growing) remembers() error {
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	for w := range uint64(growthWriters) {
@@ -185,7 +187,7 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 		}
 		for i, v := range verdicts {
 			want := growthDocument(w, first+uint64(i))
-			known := again && want.status == index.New && v.Status == index.Known // by a process that was killed before it could say so
+			known := again && want.status == index.New && v.Status == index.Known // a killed process stored it without reporting it
 			if !known && v.Status != want.status || v.Status != index.New && v.Of.Key != growthDocument(w, want.of).Key || v.Of.Distance != want.distance {
 				return fmt.Errorf("document %d of writer %d: %+v, not %+v", first+uint64(i), w, v, want)
 			}
@@ -196,7 +198,7 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 	return ctx.Err()
 }
 
-// read asks for what is there and for what is not, a thousand times a second at most.
+// read queries stored and unknown documents, at most a thousand times per second.
 func (g *growing) read(name string, number uint64, over *atomic.Bool) error {
 	r := rand.New(rand.NewPCG(number, uint64(time.Now().UnixNano())))
 	for !over.Load() {
@@ -224,7 +226,7 @@ func (g *growing) read(name string, number uint64, over *atomic.Bool) error {
 	return nil
 }
 
-// growth is what TestGrowth knows of the index.
+// growth is what the parent process records.
 type growth struct {
 	t       *testing.T
 	dir     string
@@ -232,16 +234,16 @@ type growth struct {
 	done    [growthWriters]uint64
 
 	quarters [4]quarter
-	now      *quarter // of which times count; nil while processes are killed
+	now      *quarter // receives the times; nil while processes are killed
 }
 
-// quarter is the part of a quarter in which no process is killed.
+// quarter has the figures of the part of a quarter in which no process is killed.
 type quarter struct {
 	documents   uint64
 	seconds     float64
 	calls       []int64 // microseconds
 	queries     []int64
-	quiet       []int64 // queries when nothing else goes on
+	quiet       []int64 // queries while no writes or compactions run
 	compactions int
 }
 
@@ -252,14 +254,15 @@ func (g *growth) total() (n uint64) {
 	return n
 }
 
-// run starts a process and kills it when the time is up, or ends it when there are so many documents.
+// run starts a process. It kills the process after the given time, or ends it at the given number
+// of documents.
 func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestGrowing$", "-test.timeout", "0")
 	cmd.Env = append(os.Environ(), "NEARDUP_GROWING="+g.dir, "NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"),
 		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
-	var complaint, other bytes.Buffer // what it prints on standard error, and else
+	var complaint, other bytes.Buffer // standard error, and unexpected lines of standard output
 	cmd.Stderr = &complaint
 	if err := errors.Join(err, outErr, cmd.Start()); err != nil {
 		g.t.Fatal(err)
@@ -313,8 +316,10 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 	}
 }
 
-// TestGrowth lets an index grow to 20 million documents with NEARDUP_LONG, in 28 minutes at most, and kills it 200 times; NEARDUP_GROWTH
-// has other numbers: of documents, minutes and kills. Each quarter begins with its kills; its times are those of the rest.
+// TestGrowth lets an index grow and kills its process at times. With NEARDUP_LONG it stops at 20
+// million documents or after 28 minutes, and kills 200 times. NEARDUP_GROWTH sets other numbers
+// of documents, minutes and kills. Each quarter begins with its kills, and only the remaining
+// time is measured.
 func TestGrowth(t *testing.T) {
 	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28., testenv.Number(2, 4, 20, 200)
 	if text := os.Getenv("NEARDUP_GROWTH"); text != "" {
@@ -364,7 +369,7 @@ func (g *growth) report(took time.Duration) {
 	}
 }
 
-// share is a quantile of times, which it sorts.
+// share returns a quantile of times, which it sorts.
 func share(times []int64, of float64) int64 {
 	if len(times) == 0 {
 		return 0
@@ -373,7 +378,7 @@ func share(times []int64, of float64) int64 {
 	return times[min(len(times)-1, int(of*float64(len(times))))]
 }
 
-// compare looks at every document in the end.
+// compare checks every document at the end.
 func (g *growth) compare() error {
 	x, err := index.Open(g.dir, &index.Options{ReadOnly: true})
 	if err != nil {

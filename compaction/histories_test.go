@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// source is what histories are drawn from: a *rand.Rand, or rapid, which can make a history
-// shorter that goes wrong.
+// source provides the random numbers of a history. It is a *rand.Rand, or rapid, which can
+// shorten a failing history.
 type source interface{ IntN(n int) int }
 
 type rapidSource struct{ *rapid.T }
@@ -27,7 +27,7 @@ func (r rapidSource) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(r.T, "
 
 func pick[T any](src source, from ...T) T { return from[src.IntN(len(from))] }
 
-// keyNames is how many keys there are. The first two have the same hash.
+// keyNames is the number of keys. The first two have the same hash.
 const keyNames = 100
 
 var colliding = testgen.CollidingKeys(0)
@@ -42,14 +42,14 @@ func keyName(i int) string {
 // drawer draws documents and steps.
 type drawer struct {
 	source
-	keys  int // that documents have
-	most  int // documents in a step
+	keys  int // number of keys that documents use
+	most  int // maximal number of documents per step
 	plans []*plan.Plan
-	rule  index.Options // of asking
+	rule  index.Options // the match rule
 }
 
-// document draws one of every kind: some near to each other, some equal, with keys that come
-// again, scopes that have one hash, other details, and with nothing but a fingerprint.
+// document draws a document. Some are near each other, some are equal, and some have only a
+// fingerprint. Keys are repeated, some scopes have equal hashes, and lengths and Shingles vary.
 func (d *drawer) document() index.Document {
 	doc := index.Document{Fingerprint: fingerprint.Fingerprint(uint64(d.IntN(40)) * 0x9e3779b97f4a7c15)}
 	for range d.IntN(6) {
@@ -82,8 +82,7 @@ func (d *drawer) documents(n int) []index.Document {
 	return docs
 }
 
-// some draws up to as many documents as a step may have; now and then all are the same,
-// for a posting of many.
+// some draws documents for a step. Now and then all are the same, which makes a large posting.
 func (d *drawer) some() []index.Document {
 	docs := d.documents(1 + d.IntN(d.most))
 	if d.IntN(8) == 0 {
@@ -98,10 +97,10 @@ func (d *drawer) someKeys(n int) (keys []string) {
 	for range n {
 		keys = append(keys, keyName(d.IntN(d.keys)))
 	}
-	return append(keys, "", "nobody's", keys[0]) // one of them twice
+	return append(keys, "", "nobody's", keys[0]) // one key occurs twice
 }
 
-// open draws options to open an index with.
+// open draws the options of Open.
 func (d *drawer) open() step {
 	o := d.rule
 	o.FilterBytes = pick[int64](d, 0, -1, 64, 1<<12, 1<<20)
@@ -110,7 +109,7 @@ func (d *drawer) open() step {
 	return step{what: "open", open: o}
 }
 
-// write draws a step of an open index that changes it, or asks for what is there.
+// write draws a step on an open index that writes or queries.
 func (d *drawer) write() step {
 	switch d.IntN(14) {
 	case 11, 12:
@@ -130,9 +129,9 @@ func (d *drawer) write() step {
 		for i := range ids {
 			ids[i] = uint64(d.IntN(120))
 		}
-		ids = append(ids, ids[0]) // one of them twice
+		ids = append(ids, ids[0]) // one ID occurs twice
 		return step{what: "delete IDs", ids: ids}
-	case 7: // of what came before one of the hours of a history
+	case 7: // everything before one of the hours of a history
 		return step{what: "expire", before: epoch.Add(time.Duration(d.IntN(8)) * time.Hour)}
 	case 8:
 		return step{what: "sync"}
@@ -143,7 +142,7 @@ func (d *drawer) write() step {
 		method: pick(d, oneByOne, oneByOne, "each", "scanned", "")}
 }
 
-// between draws what happens to a closed index.
+// between draws a step on a closed index.
 func (d *drawer) between() step {
 	work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1), CacheBytes: pick[int64](d, 1, 1<<18), FilterBytes: pick[int64](d, 0, -1, 1, 1<<12)}
 	switch i := d.IntN(6); {
@@ -158,7 +157,7 @@ func (d *drawer) between() step {
 	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
 }
 
-// session is: open, so many writes, close.
+// session returns open, the given number of writes, and close.
 func (d *drawer) session(writes int) []step {
 	steps := []step{d.open()}
 	for range writes {
@@ -167,8 +166,8 @@ func (d *drawer) session(writes int) []step {
 	return append(steps, step{what: "close"})
 }
 
-// used are the steps to an index that has packed and live documents, of which some were
-// replaced or deleted, and whose log on disk holds the last of them.
+// used returns the steps that make an index with packed and live documents. Some were replaced or
+// deleted, and the last ones are only in the log.
 func (d *drawer) used() (steps []step) {
 	change := func() {
 		steps = append(steps, step{what: "open"})
@@ -201,7 +200,7 @@ func namedPlan(t testing.TB, name string, k int) *plan.Plan {
 	return p
 }
 
-// drawRule draws what matches, for a whole history.
+// drawRule draws the match rule of a history.
 func (d *drawer) drawRule() {
 	d.rule.KeepDuplicates = d.IntN(3) == 0
 	d.rule.MaxShingleDistance = pick(d, 0, 0, 13, 18, -1)
@@ -209,15 +208,15 @@ func (d *drawer) drawRule() {
 	d.rule.MaxLengthRatio = pick(d, 0, 0, 1, 1.5, -1)
 }
 
-// undesigned are plans that are of no design.
+// undesigned are plans that no design of package plan produces.
 var undesigned = []string{
 	"k=2 0-63/12~2",
 	"k=3 0-63/20 20-39,0-19,40-63/20 40-63,0-39/24~1",
 	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
 }
 
-// quickPlans are those of all designs for k that do not take long without filters, and
-// some that are of no design.
+// quickPlans returns the plans for k that are fast without filters: all designs of package plan
+// and some other plans.
 func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
 	t.Helper()
 	for _, d := range plan.Designs(k) {
@@ -234,10 +233,10 @@ func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
 	return plans
 }
 
-// manyProbes is from when on a query takes long if every probe reads a block.
+// manyProbes is the number of probes from which a query is slow if every probe reads a block.
 const manyProbes = 500
 
-// TestHistoriesAreTheModel: whatever happens to an index, it answers as the model does.
+// TestHistoriesAreTheModel tests that the index answers as the model does after any history.
 func TestHistoriesAreTheModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, flag.Set("rapid.checks", fmt.Sprint(testenv.Number(15, 60, 150, 3000))))

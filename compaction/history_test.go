@@ -26,42 +26,43 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Tests of this package are histories: an index takes steps, and so does a model of it,
-// which says what each has to answer. Between the two stands the file system, where an
-// injector lets operations fail (fault_test.go) or the machine stop (crash_test.go).
+// The tests of this package are histories. An index takes steps, and a model takes the same steps
+// and gives the expected answers. An injector in the file system lets operations fail
+// (fault_test.go) or stops the machine (crash_test.go).
 
-// step is something to do with an index.
+// step is one operation on an index.
 type step struct {
 	what string
 
-	open   index.Options    // of open
-	docs   []index.Document // to add, check, load, or ask for what is like them
+	open   index.Options    // for open
+	docs   []index.Document // to add, check, load or query
 	keys   []string         // to delete
 	ids    []uint64         // to delete
-	before time.Time        // of expire
+	before time.Time        // for expire
 	wait   time.Duration
-	dir    string // of checkpoint
+	dir    string // for checkpoint
 
-	k, limit int    // of query, at most that of the index; k of pairs
+	k, limit int    // for query, at most the k of the index; k also for pairs
 	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	work     compaction.Options
 
-	meanwhile []step // of compact open, when its at-th file is created
+	meanwhile []step // for compact open, when its at-th file is created
 	at        int
 }
 
 const oneByOne = "one by one"
 
-// actions are all steps. They change the state as the index should change, and return the
-// states that it goes through: more than one if a crash may leave the work half done.
+// actions has the function of each step. It changes the state as the index should change, and
+// returns the states that the index goes through. There are several if a crash may leave the step
+// partly done.
 var actions = map[string]func(*history, *step, *state) ([]state, error){
-	// Of a closed index.
+	// For a closed index.
 	"open": (*history).doOpen, "compact": (*history).doCompact, "load": (*history).doLoad,
 	"wait": func(h *history, s *step, _ *state) ([]state, error) {
 		h.now = h.now.Add(s.wait)
 		return nil, nil
 	},
-	// Of an open one.
+	// For an open index.
 	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete, "delete IDs": (*history).doDeleteIDs,
 	"expire": (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs, "close": (*history).doClose,
 	"freeze": (*history).doFreeze,
@@ -71,11 +72,11 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 	},
 }
 
-func init() { // it takes steps itself
+func init() { // doCompactOpen uses actions itself
 	actions["compact open"] = (*history).doCompactOpen
 }
 
-// state is all that can be seen of an index.
+// state is everything that callers can see of an index.
 type state struct {
 	*indextest.Model
 	name       string
@@ -91,7 +92,7 @@ type state struct {
 
 var noIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
 
-// patience is how long a call may take that has lost nothing but time.
+// patience is the time after which a call counts as hanging.
 const patience = 5 * time.Minute
 
 func (s state) clone() state {
@@ -99,20 +100,20 @@ func (s state) clone() state {
 	return s
 }
 
-// repacked returns the state after all tables of a state are written again.
+// repacked returns the state after all tables were written again.
 func (s state) repacked(plan string) state {
 	s = s.clone()
 	s.generation, s.packed, s.packedNext, s.plan, s.frozen = s.generation+1, s.Docs, s.NextID, plan, false
 	return s
 }
 
-// live reports whether there are live entries or removed IDs: a document was added or removed since the tables
-// were packed. A document that was added is live also after it was removed.
+// live reports whether a document was added or removed since the tables were packed. A document
+// that was added counts also after its removal.
 func (s *state) live() bool {
 	return s.NextID > max(s.packedNext, 1) || len(s.packed) != len(s.Docs)
 }
 
-// entries returns the number of different fingerprints that are stored.
+// entries returns the number of different stored fingerprints.
 func (s *state) entries() uint64 {
 	stored := make(map[uint64]bool)
 	for _, d := range s.Docs {
@@ -121,7 +122,7 @@ func (s *state) entries() uint64 {
 	return uint64(len(stored))
 }
 
-// differs says in what the two states differ; "" if in nothing.
+// differs describes the difference of two states. It returns "" if they are equal.
 func (s *state) differs(got *state) string {
 	if diff := indextest.Difference(got.Docs, s.Docs); diff != "" {
 		return "documents: " + diff
@@ -132,20 +133,20 @@ func (s *state) differs(got *state) string {
 	return ""
 }
 
-// history is an index on its way.
+// history is an index and its possible states.
 type history struct {
 	fs     vfs.FS
 	x      *index.Index // nil while it is closed
 	opts   index.Options
 	now    time.Time
-	states []state    // in which a crash may leave it; of the last it is
-	r      *rand.Rand // of what is asked
+	states []state    // states that a crash may leave; the last is the current one
+	r      *rand.Rand // for queries
 	report *compaction.Report
 
-	hook func() // is called when a compaction or a load creates a file
+	hook func() // called when a compaction or a load creates a file
 }
 
-// epoch is when histories begin.
+// epoch is the time at which histories begin.
 var epoch = time.Unix(1_800_000_000, 0).UTC()
 
 func newHistory(fs vfs.FS) *history {
@@ -154,11 +155,11 @@ func newHistory(fs vfs.FS) *history {
 
 func (h *history) newest() *state { return &h.states[len(h.states)-1] }
 
-// errWrong: an answer is not what it should be.
+// errWrong reports a wrong answer.
 var errWrong = errors.New("wrong")
 
-// do takes a step. It returns the states that the index goes through, none if it stays
-// as it is, and the error of the call, or errWrong.
+// do runs a step. It returns the states that the index goes through, or none if it does not
+// change. It returns the error of the call, or errWrong.
 func (h *history) do(s *step) (through []state, err error) {
 	next := h.newest().clone()
 	next.Now = h.now
@@ -172,7 +173,7 @@ func (h *history) do(s *step) (through []state, err error) {
 	return through, err
 }
 
-// must takes steps that go well, and looks at the index after each.
+// must runs steps that must succeed, and checks the index after each.
 func (h *history) must(t failer, steps ...step) {
 	t.Helper()
 	for i := range steps {
@@ -183,7 +184,7 @@ func (h *history) must(t failer, steps ...step) {
 	}
 }
 
-// quickly takes steps that go well, and looks at their answers only.
+// quickly runs steps that must succeed, and checks only their answers.
 func (h *history) quickly(t failer, steps ...step) {
 	t.Helper()
 	for i := range steps {
@@ -202,7 +203,7 @@ func (h *history) quickly(t failer, steps ...step) {
 	}
 }
 
-// diskBytes adds up the files of an index.
+// diskBytes returns the total size of the files of an index.
 func diskBytes(fsys vfs.FS) (bytes uint64) {
 	names, _ := fsys.List("ix")
 	for _, name := range names {
@@ -213,13 +214,13 @@ func diskBytes(fsys vfs.FS) (bytes uint64) {
 	return bytes
 }
 
-// session opens the index, takes steps, and closes it.
+// session opens the index, runs steps, and closes it.
 func (h *history) session(t failer, opts index.Options, steps ...step) {
 	t.Helper()
 	h.must(t, slices.Concat([]step{{what: "open", open: opts}}, steps, []step{{what: "close"}})...)
 }
 
-// compare compares an open index with the newest state, which learns the plan.
+// compare compares an open index with the newest state, and records the plan there.
 func (h *history) compare() error {
 	if h.x == nil {
 		return nil
@@ -236,13 +237,13 @@ func (h *history) compare() error {
 	return checkAnswers(h.x, got.Model, h.r, 4)
 }
 
-// failer is what *testing.T and *rapid.T have in common.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(string, ...any)
 }
 
-// wrongly returns errWrong if what a call answered differs from what it should.
+// wrongly returns errWrong if got differs from want.
 func wrongly[T comparable](err error, got, want T) error {
 	if err == nil && got != want {
 		return fmt.Errorf("%w: %+v, not %+v", errWrong, got, want)
@@ -286,7 +287,7 @@ func (h *history) doCheck(s *step, next *state) (through []state, err error) {
 	var want, got []index.Verdict
 	seen := make(map[string]bool)
 	for _, d := range s.docs {
-		if d.Key != "" && seen[d.Key] { // a key that comes again begins a new commit
+		if d.Key != "" && seen[d.Key] { // a repeated key begins a new commit
 			through = append(through, next.clone())
 			clear(seen)
 		}
@@ -308,7 +309,7 @@ func (h *history) doDelete(s *step, next *state) ([]state, error) {
 	return []state{*next}, wrongly(err, n, want)
 }
 
-// removal returns the states that a removal goes through: documents with a record are removed first.
+// removal returns the states of a removal, which removes documents with a record first.
 func removal(next *state, gone func(*index.Document) bool) []state {
 	recorded := next.clone()
 	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool { return gone(d) && !indextest.Bare(d) })
@@ -340,7 +341,7 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 		return nil, nil
 	}
 	var queries []index.Query
-	for i := range s.docs { // every other one within a bit less, and with another limit
+	for i := range s.docs { // every second query has a smaller k and another limit
 		queries = append(queries, indextest.QueryOf(&s.docs[i], max(0, k-i%2), s.limit+i%2))
 	}
 	rule, n := next.Rule, 0
@@ -357,7 +358,7 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 	return nil, wrongly(nil, n, len(queries))
 }
 
-// by returns a context by which QueryBatch answers in a way.
+// by returns a context that selects the method of QueryBatch.
 func by(ctx context.Context, method string) context.Context {
 	if method == "" {
 		return ctx
@@ -365,7 +366,7 @@ func by(ctx context.Context, method string) context.Context {
 	return testhook.WithScannedBatches(ctx, method == "scanned")
 }
 
-// doPairs compares pairs and clusters by fingerprint and scope alone.
+// doPairs compares pairs and clusters by fingerprint and scope only.
 func (h *history) doPairs(s *step, next *state) ([]state, error) {
 	opts := index.JoinOptions{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	if s.k == 0 {
@@ -431,7 +432,8 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	return through, err
 }
 
-// packedAgain returns the states from one on whose frozen entries are packed rounds times.
+// packedAgain returns s and the states that follow if its live entries are frozen and packed,
+// rounds times.
 func (s state) packedAgain(rounds int) (through []state) {
 	through = []state{s}
 	for range rounds {
@@ -458,7 +460,7 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 		err = errors.Join(err, end())
 		rounds := 1
 		if now := h.newest(); found { // the frozen entries first, then the live ones
-			if after := now.repackedFrozen(); err != nil || after.live() { // the error does not tell how far it went
+			if after := now.repackedFrozen(); err != nil || after.live() { // the error does not tell how far the compaction got
 				rounds = 2
 			}
 		}
@@ -472,8 +474,8 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	return nil, err
 }
 
-// whileWorking takes the steps of s meanwhile when the compaction creates its at-th file. It calls begin at the first
-// file, or at the end. end returns the error of the steps.
+// whileWorking runs the concurrent steps of s when the compaction creates its at-th file. It
+// calls begin at the first file, or at the end. The function end returns the error of the steps.
 func (h *history) whileWorking(s *step, begin func()) (end func() error) {
 	files, went := 0, error(nil)
 	begun, done := false, false
@@ -505,7 +507,7 @@ func (h *history) whileWorking(s *step, begin func()) (end func() error) {
 	}
 }
 
-// freeze returns the state after an epoch is frozen, unless one is already.
+// freeze returns the state after an epoch was frozen. An epoch that is already frozen stays.
 func (s state) freeze() state {
 	s = s.clone()
 	if !s.frozen {
@@ -514,14 +516,14 @@ func (s state) freeze() state {
 	return s
 }
 
-// repackedFrozen returns the state after the frozen epoch, and nothing else, is packed.
+// repackedFrozen returns the state after only the frozen epoch was packed.
 func (s state) repackedFrozen() state {
 	s = s.freeze().repacked(s.plan)
 	s.packed, s.packedNext = s.frozenDocs, s.frozenNext
 	return s
 }
 
-// errCut ends a compaction before anything is packed.
+// errCut ends a compaction before it packs anything.
 var errCut = errors.New("cut short")
 
 // doFreeze leaves an epoch frozen.
@@ -539,7 +541,7 @@ func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	plan := next.plan
 	if next.NextID == 1 {
-		plan = "" // chosen for what comes
+		plan = "" // Load chooses it
 	}
 	next.none = false
 	replaced := next.Load(s.docs...)
@@ -586,7 +588,7 @@ func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
 	}
 }
 
-// seen returns the state of an open index, which Verify finds whole.
+// seen returns the state of an open index and verifies the index.
 func seen(x *index.Index) (*state, error) {
 	if err := indextest.Problems(x); err != nil {
 		return nil, err
@@ -604,9 +606,9 @@ func seen(x *index.Index) (*state, error) {
 	return &state{Model: m, generation: stats.Generation, plan: stats.Plan}, nil
 }
 
-// which opens the index in a file system, finds out in which of the states it is, and
-// checks answers of it. With deeply, nothing else may be left in its folder, and what is
-// in its tables is looked at without package index.
+// which opens the index in a file system, determines its state, and checks some answers. If
+// deeply is set, it also checks that no other file is left, and reads the tables without package
+// index.
 func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply bool) (found *state, err error) {
 	opts.FS, opts.MustExist = fsys, true
 	x, err := index.Open("ix", &opts)
@@ -620,22 +622,22 @@ func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply
 	if err = errors.Join(err, x.Close()); err != nil || !deeply {
 		return found, err
 	}
-	if opts.ReadOnly { // then all is as the crash left it, and what sweeps up is yet to come
+	if opts.ReadOnly { // a read-only index does not remove leftover files
 		opts.ReadOnly = false
 		again, err := which(fsys, states, r, opts, deeply)
 		if err == nil && again.name != found.name {
-			err = fmt.Errorf("for reading it is from %s, for writing from %s", found.name, again.name)
+			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s", found.name, again.name)
 		}
 		return again, err
 	}
 	if _, err := fsys.Stat("ix/incoming"); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the folder incoming is still there: %v", err)
+		return nil, fmt.Errorf("directory incoming still exists: %v", err)
 	}
-	as := *found // an equal state may have been frozen
+	as := *found // an equal state may have a frozen epoch
 	return &as, checkStored(fsys, &as)
 }
 
-// whichOf finds out in which of the states an open index is.
+// whichOf determines the state of an open index.
 func whichOf(x *index.Index, states []state, r *rand.Rand) (*state, error) {
 	got, err := seen(x)
 	if err != nil {
@@ -656,7 +658,7 @@ func whichOf(x *index.Index, states []state, r *rand.Rand) (*state, error) {
 	return nil, fmt.Errorf("an index that differs%s", &differences)
 }
 
-// checkAnswers asks for some documents, and for a quarter of all keys that there can be.
+// checkAnswers queries some documents and a quarter of all possible keys.
 func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int) error {
 	for range min(len(m.Docs), queries) {
 		like := m.Docs[r.IntN(len(m.Docs))]
@@ -676,7 +678,8 @@ func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int)
 	return nil
 }
 
-// checkStored compares the tables, records and keys with the documents, and notes whether an epoch is frozen.
+// checkStored compares the tables, records and keys with the documents, and records whether an
+// epoch is frozen.
 func checkStored(fsys vfs.FS, want *state) (err error) {
 	s, err := store.Open("ix", store.Options{FS: fsys})
 	if err != nil {
@@ -726,7 +729,7 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	records := len(want.Docs) - int(want.Bare())
 	for r, err := range v.Records(0) {
 		if !ids[r.ID] || err != nil {
-			return fmt.Errorf("record of document %d, which is not there: %v", r.ID, err)
+			return fmt.Errorf("record of document %d, which does not exist: %v", r.ID, err)
 		}
 		records--
 	}
@@ -747,9 +750,9 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	return nil
 }
 
-// checkRemoved compares the entries and the removed IDs of a view with the documents: each ID in table 0 is that
-// of a document or a removed one, each removed ID has an entry, and there are none of either if nothing was
-// written since the tables were packed.
+// checkRemoved compares the entries and the removed IDs of a view with the documents. Each ID in
+// table 0 must belong to a document or be removed, and each removed ID must have an entry. Right
+// after the tables were packed, there must be no live entry and no removed ID.
 func checkRemoved(v *store.View, ids map[uint64]bool, want *state) error {
 	removed, err := v.Removed()
 	if err != nil {
@@ -804,7 +807,7 @@ func checkTable(v *store.View, t *plan.Table, number int) error {
 	return nil
 }
 
-// TestMain: what the many small indexes leave behind is collected less often.
+// TestMain lowers the frequency of garbage collections, since the tests open many small indexes.
 func TestMain(m *testing.M) {
 	if !testenv.Long() {
 		debug.SetGCPercent(400)

@@ -28,19 +28,22 @@ type LoadOptions struct {
 	Progress    func(Progress) // as in Options
 }
 
-// Load adds documents to the index in dir, which must not be open, and creates the index if it does not exist. All
-// documents are added in one atomic step, which is durable when Load returns. Each document gets an ID, in the order of
-// docs. A document replaces an earlier one with the same key, of the index or of docs. A document that has nothing but
-// a fingerprint is stored without a record, and so without a time. Load also compacts the index.
+// Load adds documents to the index in dir, which must not be open, and creates the index if it
+// does not exist. All documents are added in one atomic step, which is durable when Load returns.
+// Each document gets an ID, in the order of docs. A document replaces an earlier one with the
+// same key, of the index or of docs. A document that has only a fingerprint is stored without a
+// record, and so without a time. Load also compacts the index.
 //
-// Load sorts the entries instead of inserting them, so it is many times faster than Add, unless there are few documents
-// compared with the size of the index. It takes time in proportion to both, and memory as MemoryBytes says. It needs free
-// disk space as Run does, 32 bytes per document, and twice the size of the records if docs has a key more than once.
+// Load sorts the entries instead of inserting them. It is many times faster than Add, unless
+// there are few documents compared with the size of the index. It takes time in proportion to
+// both, and memory as MemoryBytes says. It needs free disk space as Run does, and 32 bytes per
+// document. If docs repeats a key, it also needs twice the size of the records.
 //
-// Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx and the file system.
-// After ErrDone all documents are loaded. After any other error none is: the index is unchanged, or empty if Load has
-// created it. There is one exception: index.ErrFailed without ErrDone, if the disk fails while the documents are
-// installed and cannot be read afterwards. Then Stats of the index, once it can be opened, tells whether they are there.
+// Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx
+// and the file system. After ErrDone all documents are loaded. After any other error none is: the
+// index is unchanged, or empty if Load has created it. There is one exception: index.ErrFailed
+// without ErrDone, if the disk fails while Load installs the documents and cannot be read
+// afterwards. Once the index can be opened, its Stats tell whether they were loaded.
 func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
 	defer report.timed(time.Now())
 	o := Options{

@@ -29,7 +29,7 @@ import (
 
 var must = testenv.Must
 
-// bare returns documents with nothing but their fingerprints.
+// bare returns documents that have only a fingerprint.
 func bare(fps []uint64) []index.Document {
 	docs := make([]index.Document, len(fps))
 	for i, fp := range fps {
@@ -38,11 +38,11 @@ func bare(fps []uint64) []index.Document {
 	return docs
 }
 
-// TestLoadIsAdd loads documents: they arrive as if one were added after the other. Most
-// come by the first load, into a new index, the rest by the second.
+// TestLoadIsAdd tests that Load stores documents as single calls of Add do. The first load
+// creates an index with most of the documents, and the second adds the rest.
 func TestLoadIsAdd(t *testing.T) {
 	s := testenv.Seed(t)
-	sizes := []int{10, 300, 3000, 60_000} // most of the last one is more than fits in the least memory
+	sizes := []int{10, 300, 3000, 60_000} // most of the last size does not fit into the minimal memory
 	if testenv.Race {
 		sizes = sizes[:2]
 	}
@@ -63,7 +63,8 @@ func TestLoadIsAdd(t *testing.T) {
 	}
 }
 
-// TestLoadOfEqualFingerprints: their posting is a bitmap, larger than any block.
+// TestLoadOfEqualFingerprints loads equal fingerprints, whose posting is a bitmap that is larger
+// than a block.
 func TestLoadOfEqualFingerprints(t *testing.T) {
 	t.Parallel()
 	const fp = 0x0123456789abcdef
@@ -71,7 +72,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	if testenv.Race {
 		n = 20_000
 	}
-	// The documents between them have others, so that the bitmap has no runs.
+	// Other documents in between keep the bitmap from having runs.
 	docs, rng := make([]index.Document, n), rand.New(rand.NewPCG(1, 1))
 	for i := range docs {
 		docs[i].Fingerprint = fp
@@ -98,7 +99,7 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
 	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 	tables := uint64(len(h.report.Tables))
-	// Progress is reported every 65,536 documents, which are more than under the race detector.
+	// Progress is reported every 65,536 documents. With the race detector there are fewer.
 	if !testenv.Race && (last[compaction.StageRead].Done < uint64(n/2) || last[compaction.StageMerge].Done == 0 ||
 		last[compaction.StageTables].Total != tables*h.report.Tables[0].EntriesAfter) {
 		t.Errorf("progress %+v of %+v", last, h.report)
@@ -107,14 +108,14 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
 }
 
-// TestShortHistories: each once went wrong, or nearly.
+// TestShortHistories runs histories that once failed or nearly failed.
 func TestShortHistories(t *testing.T) {
 	const fp = 0x0123456789abcdef
 	var near []uint64
 	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
 		near = append(near, fp, fp^flips&-flips, fp^flips)
 	}
-	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000)) // more than one commit takes
+	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000)) // more than fit into one commit
 	for i := range many {
 		many[i].Key = fmt.Sprint(i)
 	}
@@ -138,12 +139,13 @@ func TestShortHistories(t *testing.T) {
 	}
 }
 
-// opened are steps of an open index.
+// opened returns the steps of a session.
 func opened(steps ...step) []step {
 	return slices.Concat([]step{{what: "open"}}, steps, []step{{what: "close"}})
 }
 
-// TestLoadOfDocumentsWithoutText tests that Load refuses all documents if the index is of texts and one document has none.
+// TestLoadOfDocumentsWithoutText tests that an index of texts refuses a load if one document has
+// no text.
 func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
 	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
@@ -160,8 +162,8 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesThePlan: that of a new index is for what is loaded; one
-// that was asked for stays.
+// TestLoadChoosesThePlan tests that Load chooses the plan of a new index for the loaded
+// documents. It must keep a plan that was set in the options.
 func TestLoadChoosesThePlan(t *testing.T) {
 	chosen := func(k int, n int64) string {
 		c, err := plan.Choose(k, n)
@@ -197,7 +199,7 @@ func TestLoadChoosesThePlan(t *testing.T) {
 	}
 }
 
-// TestErrors: what is not there, or open, is refused, and nothing is made of it.
+// TestErrors tests that a missing or an open index is refused and that nothing is created.
 func TestErrors(t *testing.T) {
 	ctx, fsys := t.Context(), vfs.NewMem()
 	load := func(opts index.Options, docs func(func(index.Document, error) bool)) error {
@@ -235,7 +237,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// counting lets the operations on a file system that change it count as questions to the context.
+// counting counts changes of a file system as checks of the context.
 func counting(ctx *testhook.Countdown, fsys vfs.FS) vfs.FS {
 	return errorfs.Wrap(fsys, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -245,7 +247,7 @@ func counting(ctx *testhook.Countdown, fsys vfs.FS) vfs.FS {
 	}))
 }
 
-// usedIndex is one that is packed in part, of which some is deleted since.
+// usedIndex returns an index that is partly packed and has deleted documents.
 func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	t.Helper()
 	disk := crashfs.New()
@@ -283,7 +285,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		after   state
-		halfway bool // the tables may be packed, and the rest not
+		halfway bool // the tables may be packed, and other data not
 		work    func(*testhook.Countdown, vfs.FS) error
 	}{
 		{"Load", loaded, false, func(ctx *testhook.Countdown, fsys vfs.FS) error {
@@ -313,7 +315,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 				case err == nil:
 					continue
 				case !errors.Is(err, context.Canceled) || errors.Is(err, compaction.ErrDone) || found.name == "after" && !c.halfway:
-					t.Fatalf("point %d of %d: the index is from %s: %v", n, points, found.name, err)
+					t.Fatalf("point %d of %d: the index has state %s: %v", n, points, found.name, err)
 				case found.name == "after":
 					packed++
 				}
@@ -327,14 +329,14 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFailedLoadChangesNothing: what the documents are read from fails, or panics, and
-// the index is as it was, and closed.
+// TestFailedLoadChangesNothing tests that the index is unchanged and closed if the source of the
+// documents fails or panics.
 func TestFailedLoadChangesNothing(t *testing.T) {
 	d := newDrawer(testenv.Seed(t), 4)
 	used, before := usedIndex(t, d)
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
-	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around a batch, and spilled
+	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around the batch size, and more than memory holds
 	if testenv.Race {
 		sizes = []int{0, 4096}
 	}
@@ -372,8 +374,9 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	}
 }
 
-// TestLoadKeepsAdded loads documents that bring times, in any order, into an index that has others. A document
-// without a time gets the time of the load, as all do without KeepAdded. Bare fingerprints have no time and do not expire.
+// TestLoadKeepsAdded loads documents with times, in any order, into an index with other
+// documents. A document without a time gets the time of the load, as all do without KeepAdded.
+// Bare fingerprints have no time and do not expire.
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
 	for _, keep := range []bool{false, true} {
@@ -419,7 +422,7 @@ func TestLoadKeepsAdded(t *testing.T) {
 	}
 }
 
-// load is Load, without a report.
+// load calls Load and drops the report.
 func load(ctx context.Context, docs []index.Document, opts compaction.LoadOptions) error {
 	_, err := compaction.Load(ctx, "ix", seqOf(docs, nil), opts)
 	return err

@@ -16,14 +16,14 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestMemoryIsBounded: an index that is asked for all that it has takes what CacheBytes and its filters say
-// within a fifth, beside the little that Go's heap has in any case, where the cache holds all packed blocks; where it does
-// not, Stats says so.
+// TestMemoryIsBounded queries every document of an index and measures memory. It must be within a
+// fifth of CacheBytes, the filters and a constant for the Go heap if the cache holds all packed
+// blocks. If it does not, Stats must say so.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || testenv.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
-	if os.Getenv("NEARDUP_ALONE") == "" { // other tests of this process leave memory behind
+	if os.Getenv("NEARDUP_ALONE") == "" { // other tests would add to the memory
 		alone := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
 		alone.Env = append(os.Environ(), "NEARDUP_ALONE=1", "MALLOC_ARENA_MAX=1")
 		out, err := alone.CombinedOutput()
@@ -35,7 +35,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	const mib = 1 << 20
 	millions := testenv.Number(1, 1, 3, 3)
 	n := millions * 1_000_000
-	blocks := int64(millions) * 18 * mib // what is packed takes a bit more
+	blocks := int64(millions) * 18 * mib // packed blocks take a bit more
 	dir, ctx := t.TempDir(), context.Background()
 	if residentBytes() == 0 {
 		t.Skip("this system does not tell how much memory a process has")
@@ -68,7 +68,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		bound += int64(s.FilterBytes)
 		t.Logf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d", cache/mib, taken/mib, s.CachedBytes/mib, bound/mib)
-		const ofGo = 16 * mib // what its heap has by then, however small the index is
+		const ofGo = 16 * mib // the Go heap at that time, for an index of any size
 		if s.CacheShort == "" && taken > bound*6/5+ofGo {
 			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib, taken/mib, bound/mib)
 		}
@@ -78,7 +78,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// residentBytes returns the memory of the process that no file holds, or 0 if the system does not tell.
+// residentBytes returns the anonymous memory of the process, or 0 if the system does not report
+// it.
 func residentBytes() (bytes int64) {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, after, _ := strings.Cut(string(status), "\nRssAnon:")

@@ -23,12 +23,12 @@ import (
 type exactness struct {
 	*drawer
 	rng   *rand.Rand
-	n     int // documents that are added at a time
+	n     int // documents per step
 	keyed int
 	fps   []uint64 // of all documents so far
 }
 
-// draw makes documents of all data sets, a third of them with keys, Shingles and a scope.
+// draw makes documents of all data sets. A third of them have keys, Shingles and a scope.
 func (e *exactness) draw(n int) []index.Document {
 	var docs []index.Document
 	for _, set := range testgen.Sets(e.rng, e.n/3) {
@@ -50,7 +50,7 @@ func (e *exactness) draw(n int) []index.Document {
 	return docs
 }
 
-// deletion removes half of the keys so far.
+// deletion returns a step that removes half of the keys so far.
 func (e *exactness) deletion() step {
 	s := step{what: "delete"}
 	for i := range e.keyed {
@@ -61,7 +61,7 @@ func (e *exactness) deletion() step {
 	return s
 }
 
-// queries asks for near copies of the documents, by each method.
+// queries returns steps that query near copies of the documents, by each method.
 func (e *exactness) queries(p *plan.Plan, most int) (steps []step) {
 	n := max(1, min(most, 4*manyProbes/p.Probes()))
 	queries := bare(testgen.Queries(e.rng, e.fps, n, p.MaxDistance))
@@ -81,8 +81,8 @@ func (e *exactness) queries(p *plan.Plan, most int) (steps []step) {
 	return steps
 }
 
-// steps load, add and remove documents, compact the index under another plan, and add and remove more. After each of
-// these they query.
+// steps returns steps that load, add and remove documents, compact the index with another plan,
+// and add and remove more. Queries follow each of these steps.
 func (e *exactness) steps(p, next *plan.Plan, queries int) []step {
 	opts := e.open().open
 	opts.MaxShingleDistance, opts.Durability = 1, index.NoSync
@@ -103,7 +103,8 @@ func (e *exactness) steps(p, next *plan.Plan, queries int) []step {
 	return append(append(steps, e.queries(next, queries)...), step{what: "close"})
 }
 
-// plansToCheck are those of all designs, for k up to 10, with up to so many tables, and others.
+// plansToCheck returns the plans of all designs for k up to 10 that have at most the given number
+// of tables. It adds other plans.
 func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 	for k := range 11 {
 		for _, d := range plan.Designs(k) {
@@ -119,8 +120,8 @@ func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 	return plans
 }
 
-// TestQueryIsExact compares every design, at every k up to 10, with brute force: by default every sixth, in CI every
-// third.
+// TestQueryIsExact compares designs for every k up to 10 with brute force: by default every sixth
+// one, in CI every third.
 func TestQueryIsExact(t *testing.T) {
 	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100), uint64(testenv.Number(6, 6, 3, 1))
 	if testenv.Race {
@@ -141,8 +142,8 @@ func TestQueryIsExact(t *testing.T) {
 	}
 }
 
-// checkLarge compares the answers to some queries with what looking at every fingerprint
-// gives, the i-th of which is of document i+1.
+// checkLarge compares answers with a scan of all fingerprints. Fingerprint i belongs to document
+// i+1.
 func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64) {
 	t.Helper()
 	x, err := index.Open("ix", &opts)
@@ -168,7 +169,7 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 	}
 }
 
-// TestQueryIsExactOverChunksOfTheDirectory has prefixes whose ranges go over many blocks,
+// TestQueryIsExactOverChunksOfTheDirectory queries prefixes whose ranges extend over many blocks
 // and over the ends of chunks of the directory.
 func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	t.Parallel()
@@ -176,8 +177,8 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 		t.Skip("it has no races of its own, and takes long")
 	}
 	fsys, rng := vfs.NewMem(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
-	// Besides scattered fingerprints, there are 200,000 of one prefix in each table, and
-	// 50,000 without a gap.
+	// In addition to scattered fingerprints, 200,000 have one prefix in each table, and 50,000
+	// are consecutive.
 	fps := testgen.Uniform(rng, 500_000)
 	top, bottom := rng.Uint64()<<40, rng.Uint64()>>40
 	for range 200_000 {

@@ -16,9 +16,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestRemovedDocumentsAreDropped recrawls every page ten times with changed text, or deletes 90 % of the pages, and
-// compacts. The index must then be as one that never had anything but the remaining documents: no removed IDs, the
-// same entries, the same size and the same answers.
+// TestRemovedDocumentsAreDropped recrawls every page ten times with changed text, or deletes 90 %
+// of the pages, and compacts. The index must then equal one that only ever had the remaining
+// documents. It must have no removed IDs and the same entries, size and answers.
 func TestRemovedDocumentsAreDropped(t *testing.T) {
 	if testenv.Race {
 		t.Skip("takes long, and is one goroutine")

@@ -34,8 +34,7 @@ type RepairReport struct {
 	// DocumentsBefore is the number of documents of the damaged index. 0: it cannot be read.
 	DocumentsBefore uint64 `json:"documentsBefore,omitempty"`
 
-	// Lost is the number of documents that are missing in the new index, as far as anything still
-	// tells of them.
+	// Lost is the number of documents that are known to be missing in the new index.
 	Lost       uint64  `json:"lost"`
 	Unreadable uint64  `json:"unreadable"` // places
 	Seconds    float64 `json:"seconds"`

@@ -23,16 +23,15 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// flipped is an index of which everything is known, as bytes: it has packed tables and
-// filters, what was written since in tables of Pebble's and in the log, deletions among
-// both, and everything in few bytes.
+// flipped is an index whose files are known byte by byte. It has packed tables, filters, live
+// entries in Pebble's tables and in the log, and deletions of both. It is kept small.
 type flipped struct {
 	seed  uint64
 	rng   *rand.Rand
 	files map[string][]byte
 	names []string // of files that are not empty
 	opts  index.Options
-	gone  []uint64 // IDs of documents that were removed when they were in tables
+	gone  []uint64 // IDs of documents that were removed after they were packed
 	state
 }
 
@@ -46,7 +45,7 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 	documents := func(n int) []index.Document {
 		docs := d.documents(n)
 		for i := range docs {
-			if docs[i].Key != "" { // each once: where what it replaces comes back is another matter
+			if docs[i].Key != "" { // each key once, since damage may restore a replaced document
 				docs[i].Key = keyName(keyed)
 				keyed++
 			}
@@ -64,10 +63,11 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 	add(400)
 	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
 	add(60)
-	// A compaction that was ended has left the second epoch frozen, and some of it goes since.
+	// An interrupted compaction left the second epoch frozen. Later, some of its documents are
+	// removed.
 	f.gone = []uint64{h.newest().NextID - 1, h.newest().NextID - 2, h.newest().NextID - 3}
 	h.session(t, f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: f.gone})
-	add(60) // what the log had is in tables now
+	add(60) // moves the entries of the log into tables
 	h.session(t, f.opts)
 	h.quickly(t, step{what: "open", open: f.opts})
 	for range 30 {
@@ -99,7 +99,7 @@ func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
 	return files
 }
 
-// with returns a file system that holds the index, with some files different.
+// with returns a file system that holds the index, with some files replaced.
 func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 	t.Helper()
 	fsys := vfs.NewMem()
@@ -110,15 +110,15 @@ func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 		}
 		file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = file.Write(slices.Clone(data)) // under the race detector, it is spoilt then
+			_, err = file.Write(slices.Clone(data)) // under the race detector, the file system overwrites the slice
 		}
 		must(t, err, file.Close())
 	}
 	return fsys
 }
 
-// flip changes a byte of a file, drawn from all files alike or from all bytes alike. It
-// returns which, and the file.
+// flip changes a byte, drawn evenly from all files or from all bytes. It describes the change and
+// returns the file.
 func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]byte) {
 	name = pick(f.rng, f.names...)
 	at := f.rng.IntN(len(f.files[name]))
@@ -140,7 +140,7 @@ func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]by
 	return fmt.Sprintf("seed %d: %s, byte %d of %d ^ %#02x", f.seed, name, at, len(data), change), name, map[string][]byte{name: data}
 }
 
-// kindOf sorts files for the counts.
+// kindOf returns the kind of a file for the counts.
 func kindOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, ".sst"):
@@ -151,16 +151,16 @@ func kindOf(name string) string {
 	return strings.ToLower(strings.SplitN(name, "-", 2)[0])
 }
 
-// outcome opens an index, looks at everything, and says what became of a flipped byte:
-// "refused" by Open, "found" by Verify, or "harmless". An error is a wrong answer, or
-// an error that is none of those which say what is wrong.
+// outcome opens an index, reads everything, and returns the effect of a flipped byte: "refused"
+// by Open, "found" by Verify, or "harmless". It returns an error for a wrong answer, and for an
+// error that does not name the damage.
 func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) (string, error) {
 	opts := f.opts
 	opts.FS, opts.ReadOnly, opts.MustExist = fsys, readOnly, true
 	x, err := index.Open("ix", &opts)
 	if err != nil {
 		if !errors.Is(err, index.ErrCorrupt) && !errors.Is(err, index.ErrNotIndex) && !errors.Is(err, index.ErrVersion) && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("open says what no one can act on: %w", err)
+			return "", fmt.Errorf("Open returns an error that does not name the damage: %w", err)
 		}
 		return "refused", nil
 	}
@@ -168,9 +168,9 @@ func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) 
 	errs := f.look(x, queries)
 	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if p.Kind == "" || p.Message == "" {
-			return "", fmt.Errorf("a problem that says nothing: %+v", p)
+			return "", fmt.Errorf("a problem without a description: %+v", p)
 		}
-		// What is damaged may not be answered, but not be answered wrongly either.
+		// Damaged data may make a call fail, but must not make an answer wrong.
 		for _, err := range errs {
 			if !errors.Is(err, index.ErrCorrupt) {
 				return "", fmt.Errorf("a wrong answer before Verify found %v: %w", p, err)
@@ -181,14 +181,14 @@ func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) 
 	return "harmless", errors.Join(errs...)
 }
 
-// look compares all documents and some queries with what they should be.
+// look compares all documents and some queries with the expected ones.
 func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) {
 	if err := f.Compare(x); err != nil {
 		errs = append(errs, err)
 	}
 	for _, like := range queries {
 		if len(errs) > 1 {
-			break // a damaged block that is read again takes Pebble long
+			break // Pebble takes long to read a damaged block again
 		}
 		if err := f.Query(x, like, f.Rule.MaxDistance, 0); err != nil {
 			errs = append(errs, err)
@@ -197,7 +197,8 @@ func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) 
 	return errs
 }
 
-// flips is how many bytes are flipped. Who reads them is one goroutine.
+// flips returns the number of bytes to flip. It is small under the race detector, since one
+// goroutine reads them.
 func flips() int {
 	if testenv.Race {
 		return 4
@@ -205,10 +206,10 @@ func flips() int {
 	return testenv.Number(25, 150, 2100, 50_000)
 }
 
-// TestEveryFlippedByteIsHarmlessOrFound: one byte of any file of an index is another one.
-// Open refuses the index, or Verify finds it, or everything is as it was. Pebble takes a damaged
-// record at the end of a log or of a MANIFEST for a write that a crash has cut short, so for these
-// files the answers may be correct for an earlier moment.
+// TestEveryFlippedByteIsHarmlessOrFound flips one byte of any file of an index. Open must refuse
+// the index, or Verify must find the damage, or nothing may change. Pebble treats a damaged
+// record at the end of a log or a MANIFEST as a write that a crash cut short. For these files,
+// the answers may be correct for an earlier state.
 func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 0)
@@ -233,7 +234,7 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	}
 }
 
-// compare counts the documents of f that an index lacks. All others must be as they were.
+// compare counts the documents of f that an index lacks. All others must be unchanged.
 func (f *flipped) compare(t *testing.T, what string, docs indextest.Documents) (missing uint64) {
 	t.Helper()
 	got := map[uint64]index.Document{}
@@ -250,7 +251,7 @@ func (f *flipped) compare(t *testing.T, what string, docs indextest.Documents) (
 		delete(got, d.ID)
 	}
 	for _, d := range got {
-		t.Errorf("%s: document %+v was not there", what, d)
+		t.Errorf("%s: unexpected document %+v", what, d)
 	}
 	return missing
 }
@@ -259,8 +260,8 @@ func (f *flipped) repairOptions(fsys vfs.FS) compaction.RepairOptions {
 	return compaction.RepairOptions{Options: compaction.Options{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
 }
 
-// repaired repairs an index into "new" and returns the documents of that, in which Verify finds no
-// problem. The damaged index must stay as it is.
+// repaired repairs an index into "new" and returns the documents of the new index, which it
+// verifies. The damaged index must stay as it is.
 func (f *flipped) repaired(t *testing.T, what string, fsys vfs.FS, opts compaction.RepairOptions) (report compaction.RepairReport, docs indextest.Documents, err error) {
 	t.Helper()
 	before := filesOf(t, fsys, "ix")
@@ -269,11 +270,11 @@ func (f *flipped) repaired(t *testing.T, what string, fsys vfs.FS, opts compacti
 	delete(before, "LOCK")
 	delete(after, "LOCK")
 	if !maps.EqualFunc(after, before, slices.Equal) {
-		t.Errorf("%s: the damaged index was changed", what)
+		t.Errorf("%s: the damaged index has changed", what)
 	}
 	if err != nil {
 		if _, err := fsys.Stat("new"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: a repair that failed leaves a new index: %v", what, err)
+			t.Errorf("%s: a failed repair leaves a new index: %v", what, err)
 		}
 		return report, nil, err
 	}
@@ -283,7 +284,7 @@ func (f *flipped) repaired(t *testing.T, what string, fsys vfs.FS, opts compacti
 	docs, err = indextest.AllDocuments(x)
 	must(t, err, indextest.Problems(x), x.Add(t.Context(), index.Document{Key: "more", Fingerprint: 1}))
 	if uint64(len(docs)) != report.Documents {
-		t.Errorf("%s: %d documents, and the report says %+v", what, len(docs), report)
+		t.Errorf("%s: %d documents, but the report is %+v", what, len(docs), report)
 	}
 	return report, docs, nil
 }
@@ -294,15 +295,15 @@ func TestRepairOfWholeIndex(t *testing.T) {
 	report, docs, err := f.repaired(t, "whole", fsys, f.repairOptions(fsys))
 	must(t, err)
 	if !slices.Equal(docs, f.Docs) {
-		t.Error("the documents, their IDs or their times are not what they were")
+		t.Error("the documents, their IDs or their times have changed")
 	}
 	if report.Lost+report.Unreadable > 0 || report.DocumentsBefore != report.Documents {
 		t.Errorf("%+v", report)
 	}
 }
 
-// TestRepairOfDamagedTables: a byte of a table file is flipped, or 64 bytes are zero. Repair copies
-// what can be read and counts the rest, or says that the index cannot be repaired.
+// TestRepairOfDamagedTables flips a byte of a table file or zeroes 64 bytes. Repair must copy the
+// readable documents and count the rest, or report that the index cannot be repaired.
 func TestRepairOfDamagedTables(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 3)
@@ -338,7 +339,7 @@ func TestRepairOfDamagedTables(t *testing.T) {
 		}
 		missing := f.compare(t, what, docs)
 		if missing > 0 && (report.Unreadable == 0 || report.DocumentsBefore > 0 && report.Lost < missing) {
-			t.Errorf("%s: %d documents are missing: %+v", what, missing, report)
+			t.Errorf("%s: %d documents are missing, but the report is %+v", what, missing, report)
 		}
 		worst = max(worst, missing)
 		outcomes["repaired"]++
@@ -381,8 +382,8 @@ func TestRepairHasNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsWhatIsThere: Repair writes to no directory that exists, whatever its name and its
-// content, and changes nothing if it is refused.
+// TestRepairKeepsWhatIsThere tests that Repair never writes to an existing directory, whatever
+// its name and content. If it is refused, it must change nothing.
 func TestRepairKeepsWhatIsThere(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, dir := range []string{"ix", "ix.repaired", "other"} {
@@ -407,7 +408,7 @@ func TestRepairKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := compaction.Repair(t.Context(), "nowhere", "new", opts); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of nothing: %v", err)
+		t.Errorf("missing index: %v", err)
 	}
 	if _, err := compaction.Repair(t.Context(), "empty", "new", opts); !errors.Is(err, index.ErrNotIndex) && !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of an empty directory: %v", err)
@@ -428,6 +429,6 @@ func TestRepairKeepsWhatIsThere(t *testing.T) {
 	names, err := fsys.List("")
 	must(t, err)
 	if slices.Sort(names); fmt.Sprint(names) != "[empty ix ix.repaired new other]" {
-		t.Errorf("there is %v", names)
+		t.Errorf("files: %v", names)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// The tests of this file stop, fail or cut short one step of a checkpoint, a compaction or a load, and
-// compare the documents and the answers with those before it.
+// The tests in this file stop, fail or truncate one step of a checkpoint, a compaction or a load.
+// They compare the documents and the answers before and after.
 
 // randomDocuments returns n documents that are far from each other. Of three documents, two have keys.
 func randomDocuments(r *rand.Rand, n int) []index.Document {
@@ -61,13 +61,14 @@ func hookFS(fs vfs.FS, before func(op errorfs.Op) error) vfs.FS {
 	}))
 }
 
-// TestCheckpointBetweenTwoCompactions makes a checkpoint that has the files from before a compaction installs its
-// tables, and the log until the next compaction has frozen its epoch, which has the keyspace of the first.
+// TestCheckpointBetweenTwoCompactions makes a checkpoint with the files from before a compaction.
+// Its log extends until the next compaction has frozen its epoch, which uses the same keyspace as
+// the first.
 func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	docs := randomDocuments(r, 20)
-	inEpoch := func(n int) (copies []index.Document) { // of equal fingerprints, in each epoch
+	inEpoch := func(n int) (copies []index.Document) { // copies of equal fingerprints, for each epoch
 		for i, d := range docs {
 			copies = append(copies, index.Document{Key: fmt.Sprintf("%d in epoch %d", i, n), Fingerprint: d.Fingerprint})
 		}
@@ -106,7 +107,7 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 	must(t, err)
 	frozen, done := make(chan struct{}), make(chan error, 1)
 	packing = func() {
-		must(t, x.Add(ctx, inEpoch(2)...), x.Sync(ctx)) // to the log that is copied
+		must(t, x.Add(ctx, inEpoch(2)...), x.Sync(ctx)) // goes to the log that is copied
 		close(frozen)
 		<-made
 		made <- nil
@@ -145,13 +146,13 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 // isTemporary reports whether a file exists only while a load or a compaction runs.
 func isTemporary(name string) bool { return strings.Contains(name, "/incoming/") }
 
-// TestRecrawlHasOneMatch replaces documents by others within k of the same query, over and over, while
-// compactions freeze and switch. A query must always find exactly one of the two versions.
+// TestRecrawlHasOneMatch replaces documents repeatedly by others within k of the same query,
+// while compactions freeze and switch. A query must always find exactly one of the two versions.
 func TestRecrawlHasOneMatch(t *testing.T) {
 	long := time.Duration(testenv.Number(1, 2, 6, 30)) * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+long)
 	defer cancel()
-	// The delay keeps the compaction longer between its steps.
+	// The delay makes the compaction slower between its steps.
 	fsys := hookFS(vfs.NewMem(), func(op errorfs.Op) error {
 		if isTemporary(op.Path) || op.Kind == errorfs.OpLink {
 			time.Sleep(50 * time.Microsecond)
@@ -167,7 +168,8 @@ func TestRecrawlHasOneMatch(t *testing.T) {
 	for i := range queries {
 		queries[i] = fingerprint.Fingerprint(r.Uint64())
 	}
-	// A batch has the next version of each page after many other documents, so that its steps take long.
+	// A batch has the next version of each page after many other documents, so that its steps
+	// take long.
 	batch := func(n int) []index.Document {
 		docs := randomDocuments(r, 300)
 		for i := range docs {
