@@ -229,7 +229,8 @@ const expirySlack = 100
 // that are older than 99 % of MaxAge; if there are more than MaxDocuments, it removes the oldest, down to
 // 99 % of MaxDocuments. If everything is within bounds, a call costs nothing, but for the first call
 // after Open with a MaxAge. Otherwise Expire reads all records, in the background of other calls: one
-// pass for MaxAge, up to four for MaxDocuments. It commits 64 removals at a time. After an error, also
+// pass for MaxAge, up to four for MaxDocuments. If other calls remove documents meanwhile, it removes
+// fewer. It commits 64 removals at a time. After an error, also
 // of Close (ErrClosed), it can be called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
