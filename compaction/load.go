@@ -184,7 +184,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 }
 
 // defaultDocuments is the default of index.Options.ExpectedDocuments.
-const defaultDocuments = 1_000_000
+const defaultDocuments = 10_000_000
 
 // choosePlan chooses a plan for the number of loaded documents if the index has the default plan and never had a document.
 func (b *builder) choosePlan(opts *index.Options) error {

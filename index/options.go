@@ -22,7 +22,7 @@ type Options struct {
 	// fingerprints match.
 	MaxDistance int
 
-	// ExpectedDocuments is used to choose the plan of a new index. 0: one million.
+	// ExpectedDocuments is used to choose the plan of a new index. 0: ten million.
 	ExpectedDocuments int64
 
 	// Plan must equal the plan of an existing index. nil: the plan of the index; for a new one, the plan with the
@@ -118,7 +118,7 @@ const Exact = match.Exact
 
 const (
 	defaultMaxDistance       = 3
-	defaultExpectedDocuments = 1_000_000
+	defaultExpectedDocuments = 10_000_000
 )
 
 // Durability is how durable a write is when its call returns.
