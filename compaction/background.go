@@ -11,16 +11,17 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Policy says when Background compacts an index, and which documents it removes. The zero value is the default.
-// No value may be negative.
+// Policy says when Background compacts an index, and which documents it removes. The zero value is
+// the default. No value may be negative.
 type Policy struct {
-	// Expiry says which documents Background removes: see index.Expire. The zero value removes none. Off
-	// does not affect it.
+	// Expiry says which documents Background removes: see index.Expire. The zero value removes
+	// none. Off does not affect it.
 	index.Expiry
 
-	// A compaction is due if at least AtLeast documents were added since the last one, and at least Share
-	// for each packed fingerprint. It is also due if at least AtLeast documents were removed since, and
-	// they have at least a quarter of all entries. 0: a Share of a quarter, and AtLeast one million.
+	// A compaction is due if at least AtLeast documents were added since the last one, and at least
+	// Share for each packed fingerprint. It is also due if at least AtLeast documents were removed
+	// since, and they have at least a quarter of all entries. 0: a Share of a quarter, and AtLeast
+	// one million.
 	Share   float64
 	AtLeast uint64
 
@@ -29,14 +30,14 @@ type Policy struct {
 
 	Off bool // never compact
 
-	// Done, if set, is called after each compaction, by one goroutine. It must not close the Watcher or the
-	// index, since Close waits for it. If closing ends a compaction, the error is index.ErrClosed or the error
-	// of the context.
+	// Done, if set, is called after each compaction, by one goroutine. It must not close the
+	// Watcher or the index, since Close waits for it. If closing ends a compaction, the error is
+	// index.ErrClosed or the error of the context.
 	Done func(Report, error)
 
-	// Expired, if set, is called after each removal of documents, by one goroutine, also if it fails; the
-	// remaining documents are removed later. It must not close the Watcher or the index. It is not called
-	// with an error if closing ends a removal.
+	// Expired, if set, is called after each removal of documents, by one goroutine, also if it
+	// fails; the remaining documents are removed later. It must not close the Watcher or the index.
+	// It is not called with an error if closing ends a removal.
 	Expired func(documents int, err error)
 }
 
@@ -106,10 +107,11 @@ type Watcher struct {
 	stats BackgroundStats
 }
 
-// Background checks an open index at once and then periodically. When a compaction is due, it calls Compact, which
-// then packs one table at a time. It removes documents that expire, also during a compaction. It ends with Close,
-// when ctx ends, and when the index is closed; a compaction that runs then is abandoned, and no document is lost.
-// A failed compaction or removal is retried later. Background returns an error if p has an invalid value.
+// Background checks an open index at once and then periodically. When a compaction is due, it calls
+// Compact, which then packs one table at a time. It removes documents that expire, also during a
+// compaction. It ends with Close, when ctx ends, and when the index is closed; a compaction that
+// runs then is abandoned, and no document is lost. A failed compaction or removal is retried later.
+// Background returns an error if p has an invalid value.
 func Background(ctx context.Context, x *index.Index, p Policy) (*Watcher, error) {
 	if err := p.check(); err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func (b *builder) addKey(id uint64, key string) error {
 	return b.keys.add(b.ctx, addedKey{store.KeyHash(key), d[0], d[1], id})
 }
 
-// writeKeys writes the keys that are added, puts them into their filter, and finds the documents that are
-// replaced by a later one with the same key.
+// writeKeys writes the keys that are added, puts them into their filter, and finds the documents
+// that are replaced by a later one with the same key.
 func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
@@ -61,8 +61,8 @@ func (b *builder) writeKeys() error {
 	return b.writeKey(keys)
 }
 
-// writeKey writes the entries of one hash, nearly always of one key: entries of the newest document of each key,
-// and deletes of the entries that they replace.
+// writeKey writes the entries of one hash, nearly always of one key: entries of the newest document
+// of each key, and deletes of the entries that they replace.
 func (b *builder) writeKey(keys []addedKey) error {
 	hash := keys[0][0]
 	b.keyFilter.add(hash)
@@ -94,8 +94,8 @@ func (b *builder) writeKey(keys []addedKey) error {
 	return nil
 }
 
-// replacedBy returns the documents of the index that have one of the newest keys of a hash, in ascending order, and
-// notes that they are replaced.
+// replacedBy returns the documents of the index that have one of the newest keys of a hash, in
+// ascending order, and notes that they are replaced.
 func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []uint64, err error) {
 	if b.before.Documents == b.before.Bare {
 		return nil, nil

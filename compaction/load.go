@@ -16,12 +16,13 @@ import (
 
 // LoadOptions of Load. The zero value is ready to use.
 type LoadOptions struct {
-	// Index says how to open the index, and how to create it if it does not exist. A new index gets a plan
-	// for the number of loaded documents, unless Plan or ExpectedDocuments is set. So does an index that
-	// never had a document and has the default plan of Open.
+	// Index says how to open the index, and how to create it if it does not exist. A new index gets
+	// a plan for the number of loaded documents, unless Plan or ExpectedDocuments is set. So does
+	// an index that never had a document and has the default plan of Open.
 	Index index.Options
 
-	// KeepAdded keeps the times of documents whose Added is not zero. By default, all get the time of the load.
+	// KeepAdded keeps the times of documents whose Added is not zero. By default, all get the time
+	// of the load.
 	KeepAdded bool
 
 	MemoryBytes int64          // as in Options
@@ -93,8 +94,8 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 	return report, nil
 }
 
-// work opens the closed index in dir, calls do, and completes the report. If do has succeeded, a later error is
-// ErrDone.
+// work opens the closed index in dir, calls do, and completes the report. If do has succeeded, a
+// later error is ErrDone.
 func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
@@ -126,8 +127,8 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
 }
 
-// checkDone opens an index whose store has failed with err. If its generation is later than the given one, the work
-// took effect although the store has failed, and the error becomes ErrDone.
+// checkDone opens an index whose store has failed with err. If its generation is later than the
+// given one, the work took effect although the store has failed, and the error becomes ErrDone.
 func checkDone(dir string, opts *Options, generation uint64, err error) error {
 	s, openErr := openStore(dir, opts)
 	if openErr != nil {
@@ -186,7 +187,8 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 // defaultDocuments is the default of index.Options.ExpectedDocuments.
 const defaultDocuments = 10_000_000
 
-// choosePlan chooses a plan for the number of loaded documents if the index has the default plan and never had a document.
+// choosePlan chooses a plan for the number of loaded documents if the index has the default plan
+// and never had a document.
 func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil

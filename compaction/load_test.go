@@ -256,8 +256,8 @@ func usedIndex(t *testing.T, d *drawer) (*crashfs.FS, state) {
 	return disk, *h.newest()
 }
 
-// TestCancelledWorkChangesNothing cancels loads at points where they check their context, and compactions where
-// they check it or change the file system.
+// TestCancelledWorkChangesNothing cancels loads at points where they check their context, and
+// compactions where they check it or change the file system.
 func TestCancelledWorkChangesNothing(t *testing.T) {
 	d := newDrawer(testenv.Seed(t), 3)
 	other := namedPlan(t, "3", 6)

@@ -12,12 +12,12 @@ import (
 
 // Options of Run and Compact. The zero value is ready to use.
 type Options struct {
-	// Plan is the new plan of the index, with any MaxDistance. nil: the plan does not change. Only Run
-	// accepts a Plan.
+	// Plan is the new plan of the index, with any MaxDistance. nil: the plan does not change. Only
+	// Run accepts a Plan.
 	Plan *plan.Plan
 
-	// MemoryBytes bounds the memory for sorting. Data that does not fit is written to temporary files in
-	// the directory of the index. 0: 1 GiB.
+	// MemoryBytes bounds the memory for sorting. Data that does not fit is written to temporary
+	// files in the directory of the index. 0: 1 GiB.
 	MemoryBytes int64
 
 	// FilterBytes bounds the filters of all tables together, as in index.Options.
@@ -25,8 +25,8 @@ type Options struct {
 
 	CacheBytes int64 // as in index.Options
 
-	// Progress, if set, is called from time to time, by several goroutines. It must not close the index of
-	// Compact, since Close waits for Compact.
+	// Progress, if set, is called from time to time, by several goroutines. It must not close the
+	// index of Compact, since Close waits for Compact.
 	Progress func(Progress)
 
 	gently bool // use one core
@@ -74,7 +74,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// packers returns the number of tables that are packed concurrently. Each has a sorter with goroutines of its own.
+// packers returns the number of tables that are packed concurrently. Each has a sorter with
+// goroutines of its own.
 func (o *Options) packers() int {
 	if o.gently {
 		return 1

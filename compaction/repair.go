@@ -47,7 +47,8 @@ var ErrNotRepaired = errors.New("the index cannot be repaired")
 const maxRepairedID = 1 << 56
 
 // Repair copies every document that can be read from the index in dir into a new index in dest. It
-// skips blocks that cannot be read, and counts the lost documents. Documents keep their IDs and their times. The new index has the plan and the analyzer of the old one.
+// skips blocks that cannot be read, and counts the lost documents. Documents keep their IDs and
+// their times. The new index has the plan and the analyzer of the old one.
 //
 // The index in dir must not be open, and is not changed. The directory dest must not exist. If the
 // call fails, it removes dest. An index whose database Pebble refuses to open cannot be repaired:

@@ -20,8 +20,9 @@ type Report struct {
 	Seconds     float64       `json:"seconds"`
 }
 
-// TableReport describes a table before and after the work. Entries are different fingerprints; EntriesBefore
-// includes the fingerprints of removed documents. Bytes are bytes on disk, without the filter.
+// TableReport describes a table before and after the work. Entries are different fingerprints;
+// EntriesBefore includes the fingerprints of removed documents. Bytes are bytes on disk, without
+// the filter.
 type TableReport struct {
 	EntriesBefore uint64 `json:"entriesBefore"`
 	EntriesAfter  uint64 `json:"entriesAfter"`
@@ -30,7 +31,8 @@ type TableReport struct {
 	FilterBytes   uint64 `json:"filterBytes"` // on disk and in memory
 }
 
-// size returns the size of the files of a closed index. An open one may have files that are about to be deleted.
+// size returns the size of the files of a closed index. An open one may have files that are about
+// to be deleted.
 func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -46,7 +48,8 @@ func size(dir string, fsys vfs.FS) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// measureBefore sets the figures of the tables before the work that can be determined without reading them.
+// measureBefore sets the figures of the tables before the work that can be determined without
+// reading them.
 func (r *Report) measureBefore(s *store.Store, tables int) (err error) {
 	r.Tables = make([]TableReport, tables)
 	for i := range r.Tables {

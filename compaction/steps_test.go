@@ -22,7 +22,8 @@ import (
 // The tests in this file stop, fail or truncate one step of a checkpoint, a compaction or a load.
 // They compare the documents and the answers before and after.
 
-// randomDocuments returns n documents that are far from each other. Of three documents, two have keys.
+// randomDocuments returns n documents that are far from each other. Of three documents, two have
+// keys.
 func randomDocuments(r *rand.Rand, n int) []index.Document {
 	docs := make([]index.Document, n)
 	for i := range docs {

@@ -7,22 +7,23 @@ import (
 
 // Signature is the result of an [Analyzer] for a text.
 //
-// With MethodMinHash, both Fingerprint and Shingles are MinHashes of sets. If two texts have a Jaccard
-// similarity J of their sets of words, their Fingerprints differ in 32(1-J) bits on average.
+// With MethodMinHash, both Fingerprint and Shingles are MinHashes of sets. If two texts have a
+// Jaccard similarity J of their sets of words, their Fingerprints differ in 32(1-J) bits on
+// average.
 //
-// A text is Short if it has fewer than 5 words, or 50 with MethodSimhash. A word is a run of letters,
-// digits and marks. In scripts without spaces, 1.5 ideographs, 3 kana or 4 characters of South-East
-// Asia count as one word, so that translations of a text are about equally long. A Short text has
-// too few features to tell near from far, so its Fingerprint is a hash of its token sequence: texts
-// with equal tokens have equal Fingerprints, and all others differ in 32 bits on average. Its Shingles
-// are computed as always.
+// A text is Short if it has fewer than 5 words, or 50 with MethodSimhash. A word is a run of
+// letters, digits and marks. In scripts without spaces, 1.5 ideographs, 3 kana or 4 characters of
+// South-East Asia count as one word, so that translations of a text are about equally long. A Short
+// text has too few features to tell near from far, so its Fingerprint is a hash of its token
+// sequence: texts with equal tokens have equal Fingerprints, and all others differ in 32 bits on
+// average. Its Shingles are computed as always.
 type Signature struct {
 	// Fingerprint is the MinHash of the set of tokens or, with MethodSimhash, the simhash of the
 	// features.
 	Fingerprint Fingerprint
 
-	// Shingles is the MinHash of the pairs of consecutive tokens, with either method. A text of one token
-	// has one shingle, this token.
+	// Shingles is the MinHash of the pairs of consecutive tokens, with either method. A text of one
+	// token has one shingle, this token.
 	Shingles ShingleSignature
 
 	// Digest identifies the sequence of all tokens. It does not depend on the options. Texts that
@@ -40,9 +41,9 @@ type Signature struct {
 
 // Analyzer computes the [Signature] of a text. It is safe for concurrent use.
 //
-// Scratch memory is pooled. With MethodMinHash it is a few kB, except for words of many kB, and a call
-// allocates nothing in the steady state, except for words of 30 bytes and more that need the
-// normalizer. With MethodSimhash it is 24 bytes per token.
+// Scratch memory is pooled. With MethodMinHash it is a few kB, except for words of many kB. A
+// call usually allocates nothing. It allocates for words of 30 bytes and more that need the
+// normalizer. With MethodSimhash, scratch memory is 24 bytes per token.
 //
 // The text is UTF-8. A byte that is not valid UTF-8 separates tokens, as U+FFFD does.
 type Analyzer struct {
@@ -61,8 +62,8 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 	return a, nil
 }
 
-// Name identifies the method: two Analyzers with equal names return equal Signatures for every text.
-// It is printable ASCII. [ParseAnalyzer] reads it.
+// Name identifies the method: two Analyzers with equal names return equal Signatures for every
+// text. It is printable ASCII. [ParseAnalyzer] reads it.
 func (a *Analyzer) Name() string { return a.name }
 
 // Text returns the Signature of a text.
@@ -117,7 +118,7 @@ func (a *Analyzer) minHashes(sc *scratch) Signature {
 	sc.shingles.reset()
 	t := &sc.tokenizer
 	total := 0
-	for carried := 0; ; { // tokens of the batch before, for the shingle that begins there
+	for carried := 0; ; { // the last token is carried to the next batch, for its first shingle
 		sc.batch = t.next(sc.batch[:carried], batchSize)
 		batch := sc.batch
 		tokens := batch[carried:]
@@ -148,7 +149,7 @@ func (a *Analyzer) simhashes(sc *scratch) Signature {
 	return a.signature(sc, len(tokens), func() Fingerprint { return simhash(windows(tokens, max(a.options.Window, 1))) })
 }
 
-// signature returns the Signature of a text with so many tokens, of which the last are in sc.batch.
+// signature returns the Signature of a text with total tokens, of which the last are in sc.batch.
 func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Signature {
 	if total == 0 {
 		return Signature{Short: true}

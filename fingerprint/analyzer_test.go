@@ -27,8 +27,8 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 	return a
 }
 
-// naiveSignature is the oracle for all options: strings, maps and 64 counters, from the
-// definitions in the documentation.
+// naiveSignature is the oracle for all options. It follows the definitions in the documentation,
+// with strings, maps and 64 counters.
 func naiveSignature(o Options, text string) Signature {
 	if o.Method == MethodMinHash {
 		return naiveMinHashes(o, naiveTokens(text))
@@ -65,7 +65,7 @@ func naiveDigest(tokens []string) Digest {
 	return Digest(xxhash.Sum64(b))
 }
 
-// naiveMinHash looks for the least hash of each bin among all windows.
+// naiveMinHash finds the smallest hash of each bin among all windows.
 func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
 	least := map[int]uint64{}
 	for _, window := range windows {
@@ -138,7 +138,7 @@ func naiveSimhash(o Options, tokens []string) Signature {
 	return sig
 }
 
-// sums are the counters of simhash where no overflow threatens.
+// sums holds the counters of simhash if no sum can overflow.
 type sums [64]int64
 
 func (s *sums) add(hash uint64, weight int) {
@@ -156,7 +156,7 @@ func (s *sums) fingerprint() (f Fingerprint) {
 	return f
 }
 
-// naiveUnits are the twelfths of words in a text.
+// naiveUnits returns the length of a text in twelfths of a word.
 func naiveUnits(tokens []string) (units int) {
 	for _, token := range tokens {
 		units += naiveUnitsOf([]rune(token)[0])
@@ -225,7 +225,7 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 	texts := goldenTexts(t)
 	length, random := 8_000, 120
 	if testenv.Race {
-		length, random = 3_000, 30 // one goroutine
+		length, random = 3_000, 30 // one goroutine, which the race detector slows
 	}
 	for _, l := range languages {
 		texts[l.name+" generated"] = l.write(rng, length)
@@ -309,8 +309,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Fingerprints of one text under different seeds are as far apart as random
-// numbers, whichever pipeline makes them.
+// TestSeedsHaveNothingInCommon tests that fingerprints of one text under different seeds are as
+// far apart as random numbers, with every method.
 func TestSeedsHaveNothingInCommon(t *testing.T) {
 	text := goldenTexts(t)["english.txt"]
 	const seeds = 200
@@ -347,8 +347,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestTextIsNotKept: Text reads a string through a slice, which is only sound
-// while nothing keeps it or writes to it.
+// TestTextIsNotKept tests that nothing keeps or changes the text. Text reads a string through a
+// slice, which is only sound under this condition.
 func TestTextIsNotKept(t *testing.T) {
 	for _, o := range goldenOptions() {
 		a := newAnalyzer(t, o)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkText takes many different texts of some 6 kB each, a usual page, and
-// long ones. It covers Text from end to end.
+// BenchmarkText measures Text with many different texts of about 6 kB, a usual page, and with
+// long texts.
 func BenchmarkText(b *testing.B) {
 	for _, l := range languages {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -31,7 +31,7 @@ func cut(text string, size int) (parts []string) {
 	return parts
 }
 
-// benchmarkTexts has one op for each text, in turn; SetBytes is their mean size.
+// benchmarkTexts analyzes one text per operation, in turn. SetBytes gets their mean size.
 func benchmarkTexts(b *testing.B, texts []string) {
 	a, err := NewAnalyzer(Options{})
 	if err != nil {

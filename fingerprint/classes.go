@@ -64,11 +64,11 @@ func (c class) staysAsIs(previous class) bool {
 	return false
 }
 
-// The length of a text is measured in units, 12 per word. The units per character of a
-// script without spaces are chosen so that the Universal Declaration of Human Rights is
-// about as long as in English: 8 in general (Chinese has 1.5 ideographs per English
-// word), 4 for kana, and 3 in the scripts of South-East Asia (per English word, Thai has
-// 4.2 characters and Khmer 3.1).
+// The length of a text is measured in units, 12 per word. In scripts without spaces, each
+// character counts some units. They are chosen so that the Universal Declaration of Human Rights
+// is about as long as in English. A character counts 8 units in general, since Chinese has 1.5
+// ideographs per English word, and 4 for kana. It counts 3 in the scripts of South-East Asia:
+// Thai has 4.2 characters per English word, and Khmer 3.1.
 const (
 	wordUnits      = 12
 	ideographUnits = 8

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A language is what the benchmarks need to know of one to write text in it.
+// A language describes how the benchmarks write text in it.
 type language struct {
 	name       string
 	letters    string // in order of frequency, or the first and last of a range
 	capitals   bool
 	unspaced   bool
 	vocabulary int
-	length     float64 // of words; such that a token takes as many bytes as in the declaration of human rights
+	length     float64 // mean word length; a token takes as many bytes as in the declaration of human rights
 }
 
 var languages = []language{
@@ -28,8 +28,8 @@ var languages = []language{
 	{name: "thai", letters: "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", unspaced: true, vocabulary: 3000, length: 12},
 }
 
-// write makes a text of about size bytes: words of Zipf-like frequency, frequent
-// ones short, in sentences. It stands in for real text where none may be copied.
+// write makes a text of about size bytes, in sentences. The words have Zipf-like frequencies, and
+// frequent words are short. It replaces real text, whose license may forbid copies.
 func (l language) write(rng *rand.Rand, size int) string {
 	letters := []rune(l.letters)
 	if len(letters) == 2 {

@@ -22,7 +22,8 @@ func (d Digest) MarshalText() ([]byte, error) { return Fingerprint(d).MarshalTex
 func (d *Digest) UnmarshalText(text []byte) error { return (*Fingerprint)(d).UnmarshalText(text) }
 
 // digester computes the xxhash64 of the hashes of all tokens, 8 little-endian bytes each. Every
-// token takes the same number of bytes, so that the boundaries between tokens are part of the digest.
+// token takes the same number of bytes, so that the boundaries between tokens are part of the
+// digest.
 type digester struct {
 	xxhash.Digest
 	bytes []byte // on big-endian machines

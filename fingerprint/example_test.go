@@ -27,14 +27,14 @@ func ExampleAnalyzer() {
 	// 0 2
 }
 
-// What follows are the features of section 2 of the paper.
+// The following examples show the features of section 2 of the paper.
 
 func ExampleTokens() {
 	fmt.Printf("%q\n", fingerprint.Tokens("Don't STOP – 中文, ﬁne"))
 	// Output: ["don" "t" "stop" "中" "文" "fine"]
 }
 
-// Stop words are left out.
+// This example drops stop words.
 func ExampleTokens_stopWords() {
 	stop, err := stopwords.For("en")
 	if err != nil {
@@ -45,7 +45,7 @@ func ExampleTokens_stopWords() {
 	// Output: ["fox" "dog"]
 }
 
-// Words are reduced to their stems.
+// This example reduces words to their stems.
 func ExampleTokens_stemming() {
 	stemmer, err := stem.For("en", "ru")
 	if err != nil {
@@ -59,7 +59,7 @@ func ExampleTokens_stemming() {
 	// Output: ["run" "dog" "книг"]
 }
 
-// Phrases are features beside their words.
+// This example adds phrases as features.
 func ExampleTokens_phrases() {
 	phrases := map[string]bool{"new york": true}
 	tokens := fingerprint.Tokens("A boat to New York")
@@ -73,7 +73,7 @@ func ExampleTokens_phrases() {
 	// Output: ["a" "boat" "to" "new" "york" "new york"]
 }
 
-// Features are weighted, here by how rare a word is in a collection (IDF).
+// This example weights words by their rarity in a collection (IDF).
 func ExampleAccumulator_weights() {
 	rarity := map[string]int{"the": 1, "fox": 740, "dog": 610}
 	var sum fingerprint.Accumulator
@@ -84,7 +84,7 @@ func ExampleAccumulator_weights() {
 	// Output: bce6c02d5136f238
 }
 
-// Windows of words are features of MethodSimhash.
+// With MethodSimhash, windows of words are features.
 func ExampleOptions_shingles() {
 	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 3})
 	if err != nil {
@@ -95,7 +95,7 @@ func ExampleOptions_shingles() {
 }
 
 func ExampleAccumulator() {
-	// Fingerprints as tools with FNV-1 over UTF-16 make them.
+	// Tools that use FNV-1 over UTF-16 compute this fingerprint.
 	var sum fingerprint.Accumulator
 	for _, token := range []string{"the", "cat", "sat", "on", "the", "mat"} {
 		sum.Add(fingerprint.FNV1(token), 1)

@@ -11,8 +11,8 @@ import (
 )
 
 // The golden fingerprints are part of the disk format: an index holds fingerprints of older builds.
-// A change of testdata/fingerprints/*.golden is a change of the format and requires a new version in
-// the Analyzer's name.
+// A change of testdata/fingerprints/*.golden is a change of the format and requires a new version
+// in the Analyzer's name.
 var update = flag.Bool("update", false, "rewrite the golden fingerprints: this is a change of format")
 
 const goldenDir = "../testdata/fingerprints"

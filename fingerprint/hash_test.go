@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// naiveHash is the definition of hashToken: blocks of 16 bytes, zeros after the last;
-// the product of the two halves, each xored with a constant, in 128 bits, folded
-// into 64 and mixed; the hash of a block is xored into the next one's first half.
+// naiveHash is the definition of hashToken. It hashes blocks of 16 bytes, with zeros after the
+// last. It xors each half of a block with a constant, multiplies them to 128 bits, folds the
+// product into 64 bits, and mixes it. The hash of a block is xored into the first half of the
+// next block.
 func naiveHash(token []byte) (h uint64) {
 	size := len(token)
 	for first := true; first || len(token) > 0; first = false {
@@ -28,7 +29,7 @@ func naiveHash(token []byte) (h uint64) {
 	return h
 }
 
-// Fingerprints are stored, so the hash must stay what it is to the bit.
+// TestHashToken tests that hashes never change, since fingerprints are stored.
 func TestHashToken(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -70,13 +71,13 @@ func TestWordAtStart(t *testing.T) {
 	}
 }
 
-// padded is hashToken for a token and bytes after it that do not count.
+// padded calls hashToken with arbitrary bytes after the token.
 func padded(token []byte) uint64 {
 	return hashToken(append(slices.Clone(token), "0123456789abcdef"...), len(token))
 }
 
-// These come from an implementation in another language, over the bytes of the
-// UTF-16 text; the first three are also in the tables that the authors of FNV publish.
+// The values come from an implementation in another language, over the bytes of the UTF-16 text.
+// The authors of FNV publish the first three.
 func TestFNV1KnownAnswers(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -98,8 +99,8 @@ func TestFNV1KnownAnswers(t *testing.T) {
 	}
 }
 
-// A tool of that kind adds 1 or -1 for each token that it finds and takes a sum
-// of 0 as 1. The values come from the same implementation in another language.
+// Such a tool adds 1 or -1 for each token, and treats a sum of 0 as 1. The values come from the
+// same implementation in another language.
 func TestFNV1Simhash(t *testing.T) {
 	for _, c := range []struct {
 		tokens string

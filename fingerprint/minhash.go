@@ -2,16 +2,17 @@ package fingerprint
 
 import "math"
 
-// minHash makes 64 bits of a set of hashes, such that two sets of Jaccard similarity J differ
-// in 32(1-J) bits on average. It is MinHash with one permutation (Li, Owen and Zhang 2012) and
-// one bit (Li and König 2010): the upper six bits of a hash say in which bin it is, and of the
-// least hash of each bin one bit is kept. A hash that comes again changes nothing.
+// minHash computes 64 bits from a set of hashes. The bits of two sets with Jaccard similarity J
+// differ in 32(1-J) places on average. It is MinHash with one permutation (Li, Owen and Zhang
+// 2012) and one bit per bin (Li and König 2010). The upper six bits of a hash select its bin, and
+// each bin keeps one bit of its smallest hash. A repeated hash changes nothing.
 //
-// A small set leaves bins empty. Such a bin takes the least of another hash, its own, of what
-// the others have, so that it differs as often as they do (densification: Shrivastava and Li 2014).
+// A small set leaves bins empty. An empty bin takes a bit of another bin's hash: it orders the
+// kept hashes by a hash function of its own and takes the smallest. So it differs as often as the
+// other bins do (densification: Shrivastava and Li 2014).
 type minHash [64]uint64
 
-// emptyBin is what no hash is less than.
+// emptyBin is the largest hash.
 const emptyBin = math.MaxUint64
 
 func (m *minHash) reset() {
@@ -25,20 +26,20 @@ func (m *minHash) add(hash uint64) {
 	*bin = min(*bin, hash)
 }
 
-// addTokens adds every token from number carried on to words, and every pair of consecutive tokens to
-// shingles. The token before is the last one of the previous batch, or none.
+// addTokens adds the tokens from index carried on to words, and all pairs of consecutive tokens
+// to shingles. A carried token is the last one of the previous batch.
 func addTokens(words *minHash, shingles *shingleBins, tokens []uint64, carried int) {
 	if carried == 0 && len(tokens) > 0 {
 		words.add(tokens[0])
 		carried = 1
 	}
-	for i := carried; i < len(tokens); i++ { // one loop for both: the processor overlaps them
+	for i := carried; i < len(tokens); i++ { // in one loop, so that the processor overlaps them
 		words.add(tokens[i])
 		shingles.add(tokens[i-1]*prime1 + tokens[i])
 	}
 }
 
-// others are odd numbers by which hashes are multiplied for another order of them, one for each bin.
+// others has an odd number per bin. Multiplying hashes by it gives them another order.
 var others = func() (odd [64]uint64) {
 	for i := range odd {
 		odd[i] = mix(uint64(i+1)*prime1) | 1
@@ -46,13 +47,13 @@ var others = func() (odd [64]uint64) {
 	return odd
 }()
 
-// fingerprint gives the bits of what was added, which must be something.
+// fingerprint returns the bits of the added hashes. At least one hash must have been added.
 func (m *minHash) fingerprint() (f Fingerprint) {
 	var kept [len(m) + 1]uint64
 	n := 0
 	for _, least := range m {
 		kept[n] = least
-		if least != emptyBin { // no jump: which bins are empty cannot be predicted
+		if least != emptyBin { // compiles without a branch, since empty bins cannot be predicted
 			n++
 		}
 	}
@@ -60,14 +61,14 @@ func (m *minHash) fingerprint() (f Fingerprint) {
 		m.densify(kept[:n])
 	}
 	for _, least := range m {
-		// Which hash is the least says much of its upper bits, and nothing of those of its mix.
+		// The smallest hash has many zeros in its upper bits. Its mix has not.
 		f = f>>1 | Fingerprint(mix(least))<<63
 	}
 	return f
 }
 
-// densify fills the empty bins from what the others have, two at a time: the multiplications
-// of a single one would wait for each other's comparisons.
+// densify fills the empty bins from the kept hashes. It fills two at a time, so that the
+// processor overlaps the multiplications of one with the comparisons of the other.
 func (m *minHash) densify(kept []uint64) {
 	var empty [len(m) + 1]uint8
 	n := 0
@@ -77,7 +78,7 @@ func (m *minHash) densify(kept []uint64) {
 			n++
 		}
 	}
-	empty[n] = empty[n-1] // twice, if need be
+	empty[n] = empty[n-1] // an odd last bin is filled twice
 	for i := 0; i < n; i += 2 {
 		first, second := empty[i]%uint8(len(m)), empty[i+1]%uint8(len(m))
 		other1, other2 := others[first], others[second]

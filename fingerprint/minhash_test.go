@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// Any number of bins may be empty, and one may have all.
+// Any number of bins may be empty, and one bin may have all hashes.
 func TestMinHashOfBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 0))
 	for range 2_000 {
@@ -34,7 +34,7 @@ func TestMinHashOfBins(t *testing.T) {
 	}
 }
 
-// Windows continue from one batch of tokens to the next.
+// TestTextsOfBatches tests that windows continue from one batch of tokens to the next.
 func TestTextsOfBatches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(47, 0))
 	for _, o := range []Options{{}, {Seed: 5}, {Method: MethodSimhash}} {

@@ -12,12 +12,12 @@ type Options struct {
 	// Method is the way in which the features of a text become 64 bits. Default: MethodMinHash.
 	Method Method
 
-	// Window is the number of consecutive tokens in a feature of MethodSimhash. The window moves one
-	// token at a time. A text with fewer tokens has one feature, all of them. 0 means 1.
+	// Window is the number of consecutive tokens in a feature of MethodSimhash. The window moves
+	// one token at a time. A text with fewer tokens has one feature, all of them. 0 means 1.
 	Window int
 
-	// Seed selects another hash function if it is not 0. Fingerprints of different seeds have nothing
-	// in common. A measurement with one seed may be luck; use several.
+	// Seed selects another hash function if it is not 0. Fingerprints of different seeds have
+	// nothing in common. A measurement with one seed may be luck; use several.
 	Seed uint64
 }
 
@@ -50,8 +50,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Version begins the name of every Analyzer with MethodMinHash. It changes if the tables, the tokens,
-// the hashes or the signature of any text change.
+// Version begins the name of every Analyzer with MethodMinHash. It changes if the tables, the
+// tokens, the hashes or the signature of any text change.
 const Version = "text/5"
 
 // simhashVersion is the Version of MethodSimhash.
@@ -72,8 +72,8 @@ func (o *Options) name() string {
 	return name
 }
 
-// ParseAnalyzer returns the Analyzer with a name that [Analyzer.Name] has returned. A name of another
-// version is an error, which wraps [ErrOptions].
+// ParseAnalyzer returns the Analyzer with a name that [Analyzer.Name] has returned. A name of
+// another version is an error, which wraps [ErrOptions].
 func ParseAnalyzer(name string) (*Analyzer, error) {
 	fail := func(format string, args ...any) (*Analyzer, error) {
 		return nil, fmt.Errorf("%w: analyzer %q: "+format, append([]any{ErrOptions, name}, args...)...)

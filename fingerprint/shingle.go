@@ -7,9 +7,9 @@ import (
 	"math/bits"
 )
 
-// ShingleSignature is a 256-bit MinHash of the shingles of a text: its pairs of consecutive
-// tokens. If two texts have a Jaccard similarity J of their sets of shingles, their signatures differ
-// in 128(1-J) bits on average. The zero value means that there is no signature. In JSON it is a string
+// ShingleSignature is a 256-bit MinHash of the shingles of a text: its pairs of consecutive tokens.
+// If two texts have a Jaccard similarity J of their sets of shingles, their signatures differ in
+// 128(1-J) bits on average. The zero value means that there is no signature. In JSON it is a string
 // of 64 hex digits.
 type ShingleSignature [4]uint64
 
@@ -57,9 +57,9 @@ func (s *ShingleSignature) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%w: %s; want the 64 hex digits of a shingle signature", ErrSyntax, quote(string(text)))
 }
 
-// shingleBins are the bins of the MinHash of shingles: one permutation (Li, Owen and Zhang 2012), one
-// bit per bin (Li and König 2010). The upper eight bits of a hash select its bin, and a bin keeps the
-// least of its hashes. Bin i gives bit i%64 of word i/64.
+// shingleBins are the bins of the MinHash of shingles: one permutation (Li, Owen and Zhang 2012),
+// one bit per bin (Li and König 2010). The upper eight bits of a hash select its bin, and a bin
+// keeps the least of its hashes. Bin i gives bit i%64 of word i/64.
 type shingleBins [256]uint64
 
 func (b *shingleBins) reset() {
@@ -75,16 +75,16 @@ func (b *shingleBins) add(hash uint64) {
 
 // signature returns the bits of the hashes that were added.
 //
-// An empty bin takes a bit of another bin's hash (rotation densification: Shrivastava and Li 2014). In
-// round t, all bins look for it the same distance away, t(t+1)/2 modulo 256, which reaches every bin
-// within 255 rounds. Distances 1, 2, 3, ... would give all empty bins of a gap to one hash. A hash has a
-// different bit in each round, since two copies of one bit say no more than one: the XOR of a
-// subset of eight of its bits. The subsets follow a Gray code.
+// An empty bin takes a bit of another bin's hash (rotation densification: Shrivastava and Li 2014).
+// In round t, all bins look for it the same distance away, t(t+1)/2 modulo 256, which reaches every
+// bin within 255 rounds. Distances 1, 2, 3, ... would give all empty bins of a gap to one hash. A
+// hash has a different bit in each round, since two copies of one bit say no more than one: the XOR
+// of a subset of eight of its bits. The subsets follow a Gray code.
 func (b *shingleBins) signature() (s ShingleSignature) {
-	var full ShingleSignature     // a bit for each bin that is not empty
-	var hashed [len(b) / 8]uint64 // a byte of each bin
+	var full ShingleSignature     // one bit per bin, set if the bin is not empty
+	var hashed [len(b) / 8]uint64 // one byte per bin
 	for i, least := range b {
-		h := mix(least) // the least hash of many has many zeros, but its mix has not
+		h := mix(least) // the smallest of many hashes has many leading zeros, but its mix has not
 		s[i/64] = s[i/64]>>1 | h<<63
 		hashed[i/8] = hashed[i/8]>>8 | h>>56<<56
 		x := ^least // not 0 unless the bin is empty

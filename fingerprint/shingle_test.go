@@ -11,8 +11,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestShinglesEstimateJaccard: the mean distance of two sets of a given Jaccard similarity J is 128(1-J),
-// and its spread is little larger than with 256 independent samples, however many bins are empty.
+// TestShinglesEstimateJaccard tests that the mean distance of two sets of Jaccard similarity J is
+// 128(1-J). Its spread must be only a little larger than with 256 independent samples, also if
+// many bins are empty.
 func TestShinglesEstimateJaccard(t *testing.T) {
 	pairs := testenv.Number(1000, 10_000, 10_000, 10_000)
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -3,8 +3,8 @@ package fingerprint
 import "math/bits"
 
 // Accumulator computes a simhash of hashed, weighted features. Each of its 64 components is a sum
-// over all features: the weight if the hash has a 1 in that bit, and minus the weight if it has a 0.
-// A bit of the fingerprint is 1 if its component is positive or 0.
+// over all features: the weight if the hash has a 1 in that bit, and minus the weight if it has a
+// 0. A bit of the fingerprint is 1 if its component is positive or 0.
 //
 // The zero value is ready to use. The order of additions does not matter, and adding a feature with
 // weight -w undoes an addition with weight w. Sums are exact while the total of |weight| is below

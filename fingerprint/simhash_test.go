@@ -36,7 +36,7 @@ func drawWeight(t *rapid.T) int {
 	return rapid.OneOf(
 		rapid.Just(1), rapid.Just(1), rapid.Just(1),
 		rapid.IntRange(-20, 20),
-		rapid.IntRange(math.MinInt/1024, math.MaxInt/1024), // of 100 the sum is exact
+		rapid.IntRange(math.MinInt/1024, math.MaxInt/1024), // a sum of 100 weights is exact
 		rapid.SampledFrom([]int{math.MaxInt32, math.MinInt32, 1 << 30, -1 << 31}),
 	).Draw(t, "weight")
 }
@@ -65,7 +65,7 @@ func TestAccumulatorEqualsCounters(t *testing.T) {
 	})
 }
 
-// component is the sum in one bit.
+// component returns the sum for one bit.
 func component(a *Accumulator, bit int) *big.Int {
 	counter := uint64(0)
 	for k, plane := range a.planes {

@@ -16,7 +16,8 @@ import (
 // grow with the text.
 //
 // characters reads any text, one character at a time, by its class. Two faster functions read
-// common text: fastPath reads ASCII and letters, and singles reads ideographs and kana without marks.
+// common text: fastPath reads ASCII and letters, and singles reads ideographs and kana without
+// marks.
 type tokenizer struct {
 	tables *tables
 	text   []byte
@@ -183,7 +184,8 @@ func (t *tokenizer) sequence(c class, i int) int {
 	if c.combines() && len(t.token) > 0 { // the sequence begins at the base, which leaves the token
 		i = t.base.text
 		t.token = t.token[:t.base.token]
-		// A character of a script without spaces that did not begin its token was bound to the token.
+		// A character of a script without spaces that did not begin its token was bound to the
+		// token.
 		t.bound = t.unspaced && len(t.token) > 0
 		t.unspaced = t.bound
 	}
@@ -353,8 +355,8 @@ const (
 	highBits  = 0x80 * everyByte
 )
 
-// wordAtStart returns the ASCII letters and digits at the start of x, in lower case, and the high
-// bit of the byte after them, or 0 if all eight bytes are letters and digits.
+// wordAtStart returns the ASCII letters and digits at the start of x, in lower case. stop is the
+// high bit of the byte after them, or 0 if all eight bytes are letters and digits.
 func wordAtStart(x uint64) (word, stop uint64) {
 	// Without the high bits, no sum carries into the next byte.
 	low := x &^ highBits

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// naiveTokens is the oracle: it normalises the whole text and then cuts it, with
-// the properties that package unicode had in Unicode 15.0 and no class table.
+// naiveTokens is the oracle. It normalizes the whole text and then splits it, by the character
+// properties of Unicode 15.0 and without the class table.
 func naiveTokens(text string) (tokens []string) {
 	var part []rune
 	for _, r := range text {
@@ -83,10 +83,10 @@ func naiveNormal(text string) string {
 
 var composedVowels = strings.NewReplacer("\u0E4D\u0E32", "\u0E33", "\u0ECD\u0EB2", "\u0EB3", "\u034F", "")
 
-// beyondOracle reports whether package norm counts 30 characters in a row that may combine
-// with what is before them, letters among them: it then puts in order what is before and
-// what is after them apart. The letters are vowels and final consonants of Hangul in
-// single jamo, and what U+0345 becomes.
+// beyondOracle reports whether package norm counts 30 consecutive characters that may combine
+// with the character before them. In this case it reorders the characters before and after
+// separately. Apart from marks, these characters are vowels and final consonants of Hangul as
+// single jamo, and the result of U+0345.
 func beyondOracle(text string) bool {
 	run, letters := 0, false
 	for _, r := range norm.NFKD.String(text) {
@@ -104,12 +104,12 @@ func beyondOracle(text string) bool {
 	return false
 }
 
-// One tokenizer for all, as in use, so that what it remembers is tested too.
+// One tokenizer serves all tests, so that its cache is tested too.
 var testTokenizer tokenizer
 
 func tokensOf(text string) []string { return testTokenizer.tokens(text) }
 
-// checkTokens holds the tokens of a text, and their hashes, to the naive ones.
+// checkTokens compares the tokens of a text, and their hashes, with the oracle.
 func checkTokens(t *testing.T, text string) {
 	t.Helper()
 	want := naiveTokens(text)
@@ -130,13 +130,13 @@ func TestTokensOfEveryCharacter(t *testing.T) {
 	step := rune(3)
 	switch {
 	case testenv.Race:
-		step = 13 // one goroutine
+		step = 13 // one goroutine, which the race detector slows
 	case os.Getenv("NEARDUP_CI") != "":
 		step = 1
 	}
 	for r := rune(0); r <= unicode.MaxRune && !t.Failed(); r += step {
 		if !utf8.ValidRune(r) || r >= 0x40000 && r>>13 != 0xE0000>>13 && r&0xFFF < 0xFF0 && r%16 > 0 {
-			continue // most of these planes is not assigned
+			continue // most characters of these planes are not assigned
 		}
 		checkTokens(t, string(r))
 		if r < 0x32000 && !(0x3400 <= r && r < 0x9F00 || 0xAC20 <= r && r < 0xD700 || 0x17000 <= r && r < 0x18C00 || 0x20000 <= r && r < 0x2F000) {
@@ -146,7 +146,7 @@ func TestTokensOfEveryCharacter(t *testing.T) {
 	}
 }
 
-// runePool has characters of every class, the interesting ones often.
+// runePool returns characters of every class. Special cases are frequent.
 func runePool() []rune {
 	pool := []rune("abcIi19  .'\u0300\u0301\u0307\u0308\u0323\u0327\u0345\u00ad\u200d\u200b\ufe0fßẞİıſKÅåéÉσςΣάΆΐ" +
 		"жЖйЙёかがカガｶﾞﾟー々中文\uf900㈱①½²ªﬁＡａ１กนิุ้ำํາໍ\u17d2ខ្មែរក္ကးဦেোোাককোॐक़कऩ़్" +
@@ -202,7 +202,7 @@ func TestTokensOfRandomText(t *testing.T) {
 			for range 1 + rng.IntN(2*test.length) {
 				test.part(&b, rng)
 			}
-			b.WriteString("        "[:rng.IntN(9)]) // the last bytes of a text are read with care
+			b.WriteString("        "[:rng.IntN(9)]) // the tokenizer has special code for the last bytes of a text
 			checkTokens(t, b.String())
 		}
 		if t.Failed() {
@@ -254,7 +254,7 @@ func TestCompositionsOfRandomText(t *testing.T) {
 	}
 }
 
-// TestRunsWithoutSeparators holds that no loop writes beyond the buffer that it has.
+// TestRunsWithoutSeparators tests that no loop writes beyond its buffer.
 func TestRunsWithoutSeparators(t *testing.T) {
 	var texts []string
 	for _, s := range []string{
@@ -274,7 +274,7 @@ func TestRunsWithoutSeparators(t *testing.T) {
 	}
 }
 
-// TestTokensOfLongText has texts of few different characters and hardly a separator.
+// TestTokensOfLongText uses texts with few different characters and hardly any separators.
 func TestTokensOfLongText(t *testing.T) {
 	const seed = 17
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -10,12 +10,12 @@ import (
 	"unicode"
 )
 
-// The oracle's tables are frozen in testdata, as those of the package are, so that it goes on
-// to test when package unicode moves to another version. With -update, and Unicode 15.0 in
-// package unicode, TestFrozenProperties writes them anew.
+// Like the package, the oracle uses frozen tables in testdata, so that the test works with later
+// versions of package unicode. With -update, TestFrozenProperties writes them again. This
+// requires Unicode 15.0 in package unicode.
 const frozenProperties = "testdata/unicode-15.0.txt"
 
-// runeProperty is what the oracle needs to know of a character.
+// runeProperty describes a character for the oracle.
 type runeProperty struct {
 	flags  propertyFlags
 	folded rune
@@ -91,7 +91,7 @@ func writeProperties(t *testing.T) {
 	}
 }
 
-// propertyNow is by the tables of package unicode.
+// propertyNow returns the property of a character by the tables of package unicode.
 func propertyNow(r rune) runeProperty {
 	p := runeProperty{folded: unicode.ToLower(unicode.ToUpper(r))}
 	if unicode.Is(unicode.Cherokee, r) {

@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// generatedPage is 256 KiB of plain markup with little script.
+// generatedPage returns 256 KiB of plain markup with little script.
 func generatedPage() []byte {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html><html><head><title>Generated</title><style>p { margin: 0 }</style></head><body>")
@@ -21,7 +21,7 @@ func generatedPage() []byte {
 	return []byte(b.String())
 }
 
-// densePage is 256 KiB of tags with hardly any text between them.
+// densePage returns 256 KiB of tags with hardly any text between them.
 func densePage() []byte {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html><title>Dense</title><table class='grid'>")

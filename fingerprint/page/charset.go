@@ -79,7 +79,7 @@ func determine(body []byte, contentType string, valid bool) (encoding.Encoding, 
 	}
 	found := countUTF8(body, enough)
 	otherASCII := found.sequences == 0 && (bytes.IndexByte(body, 0x1b) >= 0 || bytes.IndexByte(body, 0) >= 0)
-	valid = found.invalid == 0 // also where the last character is cut off
+	valid = found.invalid == 0 // also if the last character is cut off
 	if valid && (found.sequences >= minSequences || found.sequences == 0 && !otherASCII) {
 		return encoding.Nop, "utf-8"
 	}
@@ -106,7 +106,7 @@ func determine(body []byte, contentType string, valid bool) (encoding.Encoding, 
 	return charset.Lookup(detect(body))
 }
 
-// utf8Count counts what a page would hold if it were UTF-8.
+// utf8Count counts the sequences of a page, read as UTF-8.
 type utf8Count struct {
 	sequences int // valid sequences of several bytes
 	invalid   int // bytes that belong to no sequence

@@ -81,7 +81,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A header of 16 MiB, as an archive may hold, takes time in proportion: no part of it is copied.
+// TestHeaderOfManyCharsets tests that the time for a header of 16 MiB, as an archive may hold, is
+// linear. No part of the header is copied.
 func TestHeaderOfManyCharsets(t *testing.T) {
 	header := strings.Repeat("Charset ", 1000)
 	if n := testing.AllocsPerRun(1, func() { labelIn(header) }); n > 0 {
@@ -89,7 +90,7 @@ func TestHeaderOfManyCharsets(t *testing.T) {
 	}
 }
 
-// Every encoding that a page can declare: at most three bytes for one.
+// TestDecodeSize tests, for every declarable encoding, that one byte becomes at most three bytes.
 func TestDecodeSize(t *testing.T) {
 	var every []byte
 	for i := range 1 << 16 {

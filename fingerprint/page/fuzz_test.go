@@ -40,14 +40,14 @@ func FuzzExtract(f *testing.F) {
 		_, main := titleAndText(body, contentType, Main)
 		checkLines(t, title, main, visible)
 		decoded, _ := decode(body, contentType)
-		withoutZeros := strings.NewReplacer("\x00", "\uFFFD") // a zero byte is one or the other in noscript
+		withoutZeros := strings.NewReplacer("\x00", "\uFFFD") // in noscript, a zero byte may become either
 		if all := allText(decoded); !subsequence(withoutZeros.Replace(visible), withoutZeros.Replace(all)) {
 			t.Fatalf("%q is not in the text %q of the page", visible, all)
 		}
 	})
 }
 
-// allText is every text token of a page, hidden or not, and the documents within it.
+// allText returns every text token of a page and of the documents within it, hidden or not.
 func allText(doc []byte) string {
 	var b strings.Builder
 	z := html.NewTokenizer(bytes.NewReader(doc))
@@ -76,7 +76,7 @@ func allText(doc []byte) string {
 	}
 }
 
-// subsequence says whether all of s but its white space is found in order.
+// subsequence reports whether in has all characters of s in order, without white space.
 func subsequence(s, in string) bool {
 	for word := range strings.FieldsFuncSeq(s, isSpace) {
 		for _, r := range word {

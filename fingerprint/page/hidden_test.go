@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// madeText is n words of made-up prose in paragraphs of 40 words.
+// madeText returns n words of made-up prose in paragraphs of 40 words.
 func madeText(rng *rand.Rand, n int) (paragraphs []string) {
 	syllables := strings.Fields("ka ro mi te lun sar vi pol den gha bri sto nel qua fer jo")
 	var words []string
@@ -74,22 +74,22 @@ var hidings = map[string]func(part int, content string) string{
 	"textarea":     func(_ int, s string) string { return "<textarea style='display:none'>" + s + "</textarea>" },
 }
 
-// placeholders are the places of the parts that frameworks stream.
+// placeholders has the markup of the placeholders that frameworks send.
 var placeholders = map[string]string{
 	"React segment":       `<div><!--$?--><template id="B:0"></template><p>Loading</p><!--/$--></div><template id="P:1"></template>`,
 	"React table segment": `<div><template id="B:0"></template></div><template id="B:1"></template>`,
 	"Solid template":      `<div><template id="pl-0-0"></template></div><template id="pl-0-1"></template>`,
 }
 
-// madePage is a page with a frame around its content.
+// madePage returns a page with a frame around its content.
 func madePage(frame []string, head, content, tail string) []byte {
 	return []byte("<!DOCTYPE html><html><head><title>A story</title></head><body><header><a href=/>Journal</a></header>" + head +
 		"<main>" + content + "</main><footer>" + asParagraphs(frame) + "</footer>" + tail + "</body></html>")
 }
 
-// TestHiddenArticle checks that a page's article is text of the page, whatever hides
-// it, whatever the lengths of the article and of the frame of the page, and in one
-// part or several. The page has nearly the fingerprint of the page that shows it.
+// TestHiddenArticle checks that a page's article is text of the page, whatever hides it. The
+// article and the frame have various lengths, and the article has one part or several. The
+// fingerprint must be near the fingerprint of the page that shows the article.
 func TestHiddenArticle(t *testing.T) {
 	sizes := []int{20, 30, 100, 400, 5000}
 	if testing.Short() {
@@ -135,9 +135,8 @@ func TestHiddenArticle(t *testing.T) {
 	}
 }
 
-// TestHiddenArticleInMainText checks the main text in the same way, for articles that
-// are hidden in the place in which others are shown, and for streamed articles, which
-// come after the frame.
+// TestHiddenArticleInMainText checks the main text in the same way. The articles are hidden in
+// the place where others are shown, or they are streamed and come after the frame.
 func TestHiddenArticleInMainText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	signer := newSigner(t, Main, fingerprint.Options{})
@@ -165,8 +164,8 @@ func TestHiddenArticleInMainText(t *testing.T) {
 	}
 }
 
-// TestHiddenFrame checks that hidden menus, consent dialogs, notices and templates,
-// which pages of a site have in common, are no text of the page.
+// TestHiddenFrame checks that hidden menus, consent dialogs, notices and templates are not text
+// of the page.
 func TestHiddenFrame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 3))
 	item := func() string { return strings.TrimSuffix(madeText(rng, 2)[0], ".") }

@@ -6,9 +6,9 @@ import "strings"
 type hint uint8
 
 const (
-	framing    hint = 1 << iota // its name or role says that it frames the main text
-	structural                  // its class or id says so
-	topical                     // its class says so, unless it is a section about this topic
+	framing    hint = 1 << iota // its name or role marks a frame of the main text
+	structural                  // its class or id marks a frame
+	topical                     // its class marks a frame, unless it is a section about this topic
 	control                     // a part of a form
 	pageHeader                  // a header of the page or of an article
 	mainPart                    // a main element
@@ -83,8 +83,8 @@ var framingWords = words(map[hint]string{
 	consent:              "cookiebot cookielaw didomi usercentrics ccpa",
 })
 
-// framingLengths has a bit per length of the framing words that begin with a letter.
-// Most words of a page are found to be none without a look at the map.
+// framingLengths has a bit per length of the framing words that begin with a letter. It rules out
+// most words without a look-up in the map.
 var framingLengths = func() (lengths [256]uint32) {
 	for word := range framingWords {
 		lengths[word[0]] |= 1 << len(word)

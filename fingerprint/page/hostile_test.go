@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// within fails a test whose work hangs, or takes time out of all proportion.
+// within fails the test if work takes longer than limit.
 func within(t *testing.T, limit time.Duration, work func()) {
 	t.Helper()
 	start := time.Now()
@@ -18,8 +18,8 @@ func within(t *testing.T, limit time.Duration, work func()) {
 	t.Log(time.Since(start))
 }
 
-// Elements nested 100,000 deep, closed, closed in the wrong order, and left open: the
-// text within is found, and so is what follows.
+// TestDeepNesting nests elements 100,000 deep, closed in order, in the wrong order, or not at
+// all. The text within them and after them must be found.
 func TestDeepNesting(t *testing.T) {
 	deep := 100_000
 	if testing.Short() {
@@ -48,8 +48,8 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// Attributes of 100 MB, and as many small ones: none of it is text, and memory stays a
-// small multiple of the page.
+// TestHugeAttributes reads a tag with an attribute of 100 MB and one with many small attributes.
+// Neither has text, and memory must stay a small multiple of the page.
 func TestHugeAttributes(t *testing.T) {
 	size := 4 << 20
 	if os.Getenv("NEARDUP_LONG") != "" {
@@ -74,8 +74,8 @@ func TestHugeAttributes(t *testing.T) {
 	}
 }
 
-// Entities that a document defines by others, tenfold each time, are not expanded: HTML
-// has none of its own.
+// TestEntityBomb tests that nested entity definitions are not expanded. HTML has no entity
+// definitions.
 func TestEntityBomb(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("<!DOCTYPE lolz [<!ENTITY lol0 \"lol\">\n")

@@ -114,11 +114,10 @@ func (o *outline) text(from, to int, begins bool, node int32, heading uint8) {
 	}
 }
 
-// main returns the main text: see [Main]. It leaves out the elements of the frame,
-// finds the innermost element that has nearly all of the remaining prose, and takes
-// the lines of that element, except lines that are mostly links. The title and the
-// first h1 element outside of the frame precede these lines, since many pages of one
-// template differ in little else.
+// main returns the main text: see [Main]. It leaves out the elements of the frame, and finds the
+// innermost element that has nearly all of the remaining prose. It takes the lines of that
+// element, except lines that are mostly links. The title and the first h1 element outside of the
+// frame precede these lines, since many pages of one template differ in little else.
 func (o *outline) main(text []byte, title string) []byte {
 	o.weigh()
 	o.frame()

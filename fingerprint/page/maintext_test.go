@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// prose is n different paragraphs, each long enough to count.
+// prose returns n different paragraphs, each long enough to count as prose.
 func prose(about string, n int) (paragraphs []string) {
 	for i := range n {
 		paragraphs = append(paragraphs, fmt.Sprintf("Paragraph %d is about %s, goes on for a while, and ends with a full stop after all.", i, about))
@@ -24,7 +24,7 @@ func TestMainText(t *testing.T) {
 	aside := paragraphs(other)
 	for _, test := range []struct {
 		name, html string
-		also       []string // lines of the main text besides the prose
+		also       []string // other lines of the main text
 	}{
 		{"body alone", body, nil},
 		{"semantic frame", "<header>Site</header><nav>Menu</nav><main><h1>Title</h1>" + body + "</main><aside>" + aside + "</aside><footer>" + aside + "</footer>", []string{"Title"}},
@@ -63,7 +63,7 @@ func TestMainText(t *testing.T) {
 	}
 }
 
-// Where no main text is found, it is the visible text.
+// TestMainTextFallback tests that the main text is the visible text if no main text is found.
 func TestMainTextFallback(t *testing.T) {
 	for _, html := range []string{
 		"", "<p>short", "<nav>a</nav><p>b", "<div class=nav>" + paragraphs(prose("x", 1)) + "</div>",
@@ -76,8 +76,8 @@ func TestMainTextFallback(t *testing.T) {
 	}
 }
 
-// checkLines holds that a main text, but for the title that it may begin with, is made of lines of
-// the visible text, in their order.
+// checkLines checks that a main text, after an optional title, consists of lines of the visible
+// text in their order.
 func checkLines(t *testing.T, title, main, visible string) {
 	t.Helper()
 	if main != visible && title != "" {
@@ -93,7 +93,7 @@ func checkLines(t *testing.T, title, main, visible string) {
 	}
 }
 
-// textOf gives the text of a page that is valid UTF-8.
+// textOf returns the text of a page that is valid UTF-8.
 func textOf(doc []byte, mode TextMode) string {
 	e := extract(doc, mode, false)
 	defer e.release()

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// hostilePages are pages that are made to cost much. Those with markup end in a word.
+// hostilePages are pages that are costly to read. Pages with markup end in a word.
 var hostilePages = []struct{ name, head, fill, tail string }{
 	{"one attribute", `<p a="`, "x", `">text`},
 	{"one style", `<p style="`, "x:y;", `">text`},
@@ -37,7 +37,7 @@ var hostilePages = []struct{ name, head, fill, tail string }{
 	{"windows-1252", "", "\x80", "text"},
 	{"not UTF-8", "é", "\xff", "é text"},
 
-	// What one character becomes in normal form, and tokens without end.
+	// The following texts have long tokens or long normal forms.
 	{"one word", "<p>", "x", " text"},
 	{"words of one letter", "<p>", "x ", " text"},
 	{"18 letters in four words", "<p>", "\ufdfa", " text"},
@@ -62,8 +62,8 @@ var hostilePages = []struct{ name, head, fill, tail string }{
 	{"windows-1252 letters", "<p>", "\xdf", " text"},
 }
 
-// Pages that are made to cost much: time and memory stay linear in their size, from
-// the bytes to the signature.
+// TestHostilePages tests that time and memory are linear in the size of a costly page, from the
+// bytes to the signature.
 func TestHostilePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")
@@ -78,7 +78,7 @@ func TestHostilePages(t *testing.T) {
 				start := time.Now()
 				has := false
 				peak := uint64(math.MaxUint64)
-				for try := 0; try < 3 && peak > 24*uint64(size); try++ { // garbage counts until it is collected, which on a busy machine is late
+				for try := 0; try < 3 && peak > 24*uint64(size); try++ { // garbage counts until it is collected, which may be late on a busy machine
 					peak = min(peak, testenv.PeakHeap(func() {
 						signer.withText(HTML, "", body, func(found []byte) {
 							got = signer.analyzer.Bytes(found)

@@ -109,7 +109,7 @@ func TestXHTML(t *testing.T) {
 	}
 }
 
-// titleAndText are those of an HTML page, read as a Signer does.
+// titleAndText returns the title and the text of an HTML page, read as a Signer does.
 func titleAndText(body []byte, contentType string, mode TextMode) (title, text string) {
 	decoded, _ := decode(body, contentType)
 	e := extract(decoded, mode, isXHTML(contentType, decoded))
@@ -117,8 +117,8 @@ func titleAndText(body []byte, contentType string, mode TextMode) (title, text s
 	return e.title, string(e.result())
 }
 
-// collapse is s with each run of ASCII white space made one space, and none
-// at either end.
+// collapse returns s with each run of ASCII white space replaced by one space, and none at either
+// end.
 func collapse(s []byte) string {
 	return string(bytes.Join(bytes.FieldsFunc(s, isSpace), []byte{' '}))
 }

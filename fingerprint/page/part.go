@@ -14,11 +14,11 @@ type part struct {
 	place    int32 // of the element on the stack
 	noscript bool
 	nav      bool
-	consent  bool // its name is one of a consent dialog
-	from     int  // length of the text before
-	gap      byte // of the text before
-	nodes    int  // of the outline before
-	counts        // before
+	consent  bool // its name marks a consent dialog
+	from     int  // length of the text before the part
+	gap      byte // gap before the part
+	nodes    int  // number of nodes of the outline before the part
+	counts        // before the part
 }
 
 // counts describe the text of the page up to here.
@@ -103,9 +103,9 @@ const (
 	cookieShare = 400
 )
 
-// drops reports whether the text of a part is dropped: more than half of it is in
-// links and controls, as in a menu, it asks for consent to cookies, or it asks for
-// JavaScript. An element that holds a main or an article element is always kept.
+// drops reports whether the text of a part is dropped. It is if more than half of it is in links
+// and controls, as in a menu, or if it asks for consent to cookies or for JavaScript. An element
+// that holds a main or an article element is always kept.
 func (p *part) drops(text []byte, now counts) bool {
 	cookies := func() int { return bytes.Count(text, []byte("ookie")) }
 	switch {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// FuzzScanner holds the scanner to the tokenizer of golang.org/x/net/html.
+// FuzzScanner compares the scanner with the tokenizer of golang.org/x/net/html.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<svg a a=/>", "<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
@@ -24,8 +24,7 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) { sameTokens(t, doc) })
 }
 
-// TestScannerOnRandomMarkup is the same for markup that is put together from
-// parts that matter.
+// TestScannerOnRandomMarkup does the same with random markup of significant parts.
 func TestScannerOnRandomMarkup(t *testing.T) {
 	parts := []string{
 		"<", ">", "/", "!", "-", "--", "<!--", "-->", "--!>", "=", "'", "\"", " ", "\n", "a", "b", "class", "hidden", "style", "id", "role", "open",
@@ -115,7 +114,7 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 		if (pair[0] == nil) != (pair[1] == nil) {
 			same = false
 		}
-		// Values are compared where nothing in them is to be decoded.
+		// Values are compared only if they have nothing to decode.
 		if !bytes.ContainsAny(pair[0], "&\r\x00") && !bytes.Equal(pair[0], pair[1]) {
 			same = false
 		}
@@ -126,9 +125,9 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 	return same && s.selfClosing == selfClosing
 }
 
-// slashInValue finds a slash at a tag's end that may belong to a value without
-// quotes. The tokenizer looks for it in the last attribute that it kept; had that
-// name been there before, it takes the tag for a self-closing one.
+// slashInValue matches a slash at the end of a tag that may belong to an unquoted value. The
+// tokenizer looks for it in the last attribute that it kept. If that name occurred before, it
+// treats the tag as self-closing.
 var slashInValue = regexp.MustCompile(`=\s*[^\s>]*/>$`)
 
 func TestSlashInValue(t *testing.T) {

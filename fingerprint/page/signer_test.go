@@ -19,8 +19,8 @@ func newSigner(t *testing.T, mode TextMode, o fingerprint.Options) *Signer {
 
 const png = "\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00"
 
-// The same words as a page, as XHTML and as plain text have one signature; what
-// is neither has an error that says what it is, and what has no words is told apart.
+// TestSign tests that the same words have one signature as HTML, as XHTML and as plain text. For
+// other documents the error must name the media type. A document without words has 0 Tokens.
 func TestSign(t *testing.T) {
 	s := newSigner(t, Visible, fingerprint.Options{})
 	const words = "<The> ferry leaves at nine & at noon &amp; & not at five or so."
@@ -30,7 +30,7 @@ func TestSign(t *testing.T) {
 	for _, test := range []struct {
 		contentType, body string
 		want              fingerprint.Signature
-		media             string // of the error
+		media             string // media type in the error
 	}{
 		{"text/html; charset=utf-8", page, want, ""},
 		{"TEXT/HTML", page, want, ""},
@@ -70,7 +70,7 @@ func TestKindOfHeaderAlone(t *testing.T) {
 	}
 }
 
-// A Signer made from a name is the one that gave it.
+// TestParseSigner tests that a Signer made from a name has that name.
 func TestParseSigner(t *testing.T) {
 	body := []byte("<nav>menu</nav><p>" + strings.Repeat("some words of a page that is long enough and says what it says ", 20))
 	for _, mode := range []TextMode{Visible, Main} {
@@ -103,7 +103,7 @@ func TestParseSigner(t *testing.T) {
 	}
 }
 
-// What Sign analyzes is what Text gives.
+// TestSignerText tests that Text returns the text that Sign analyzes.
 func TestSignerText(t *testing.T) {
 	body := []byte("<title>x</title><nav>menu</nav><p>" + strings.Repeat("some words, 1.000 & &eacute;, of a page\n", 30) + "<footer>about</footer>")
 	for _, s := range []*Signer{newSigner(t, Visible, fingerprint.Options{}), newSigner(t, Main, fingerprint.Options{})} {

@@ -47,7 +47,8 @@ func TestWithoutURLs(t *testing.T) {
 var anyURL = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|" +
 	"(^|[^0-9A-Za-z])www\\.[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|\\]\\([a-z/]+\\)")
 
-// What is left has no URL, is a part of the text, and is left as it is by another try.
+// FuzzWithoutURLs tests that the result has no URL, is a part of the text, and does not change if
+// withoutURLs reads it again.
 func FuzzWithoutURLs(f *testing.F) {
 	for _, seed := range []string{"a http://b.c/d e", "[a](b)(c) www.d", "](](](", "a://b://c", "www.www.a", "x](www.a (b)", "é](é)http://é"} {
 		f.Add(seed)
@@ -71,7 +72,7 @@ func FuzzWithoutURLs(f *testing.F) {
 	})
 }
 
-// Texts that are made to look like links cost time in proportion.
+// TestHostileURLs tests that time is linear for texts that resemble links.
 func TestHostileURLs(t *testing.T) {
 	for _, fill := range []string{"](", "](a", "://", "a://", "www.", "](((", "]()", "a", ":", "[", "+://", "](a \"", " www.a"} {
 		text := strings.Repeat(fill, (4<<20)/len(fill))
@@ -79,7 +80,8 @@ func TestHostileURLs(t *testing.T) {
 	}
 }
 
-// URLs and link targets are not words in plain text and Markdown. In HTML, URLs that the page shows are.
+// TestURLsAreNoWords tests that URLs and link targets are not words in plain text and Markdown.
+// URLs that an HTML page shows are words.
 func TestURLsAreNoWords(t *testing.T) {
 	words := strings.Repeat("some words of a text that is long enough and says what it says ", 9)
 	linked := strings.ReplaceAll(words, "text", "[text](https://example.com/a/b \"text\")")

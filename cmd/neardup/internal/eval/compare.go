@@ -17,8 +17,8 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one that
-// section 5 of the paper names.
+// Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one
+// that section 5 of the paper names.
 type Method struct {
 	Name             string
 	BytesPerDocument float64
@@ -119,8 +119,8 @@ type sketcher struct {
 	name string
 	size int // bytes per number of a sketch
 	make func(tokens []string, seed uint64) sketch
-	// similarity compares two sketches. They match if it is at least the threshold. Several thresholds
-	// are in ascending order.
+	// similarity compares two sketches. They match if it is at least the threshold. Several
+	// thresholds are in ascending order.
 	similarity func(a, b sketch) int
 	thresholds []int
 }
@@ -167,9 +167,9 @@ func (l *Labelled) scoreFound(documents [][]found, threshold int) Score {
 	return l.score(right, wrong)
 }
 
-// sketchers returns the other methods. MinHash has its best threshold on the documents. The other methods
-// have the parameters of their publications or, for a threshold, the one with the best F1 on the documents
-// of docs/quality.md.
+// sketchers returns the other methods. MinHash has its best threshold on the documents. The other
+// methods have the parameters of their publications or, for a threshold, the one with the best F1
+// on the documents of docs/quality.md.
 func sketchers(docs []*Document) []sketcher {
 	one := []int{1}
 	var jaccards []int // from 0.5 to 1, in permutations
@@ -267,7 +267,8 @@ func superShingles(tokens []string, seed uint64) (s sketch) {
 
 const modulus = 25
 
-// sample returns the hashes of shingles that are 0 modulo 25, sorted (Manber 1994, Broder et al. 1997).
+// sample returns the hashes of shingles that are 0 modulo 25, sorted (Manber 1994, Broder et al.
+// 1997).
 func sample(tokens []string, seed uint64) sketch {
 	s := slices.DeleteFunc(hashes(shingles(tokens), seed), func(h uint64) bool { return h%modulus != 0 })
 	slices.Sort(s)
@@ -321,7 +322,8 @@ func iMatch(counts map[string]int, documents int, from, to float64) func([]strin
 	}
 }
 
-// characters returns the rows of four characters of the text without spaces. Fewer characters are one row.
+// characters returns the rows of four characters of the text without spaces. Fewer characters are
+// one row.
 func characters(tokens []string) (all []string) {
 	text := []rune(strings.Join(tokens, ""))
 	for i := range max(1, len(text)-4+1) {

@@ -41,7 +41,7 @@ func TestTokenDigest(t *testing.T) {
 	}
 }
 
-// The part of equal min-hashes is the Jaccard similarity, 10 of 30 here, but for five standard
+// The share of equal min-hashes is the Jaccard similarity, here 10 of 30, within five standard
 // deviations.
 func TestMinHash(t *testing.T) {
 	features := hashes(strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"), 0)
@@ -60,7 +60,8 @@ func TestMinHash(t *testing.T) {
 	}
 }
 
-// A super-shingle is all of its 14 min-hashes: texts of Jaccard similarity J share one in J^14.
+// A super-shingle combines 14 min-hashes, so two texts of Jaccard similarity J have an equal one
+// with probability J^14.
 func TestSuperShingles(t *testing.T) {
 	text := func(words string) []string { return strings.Fields(words) }
 	a := superShingles(text("a b c d e f g"), 3)
@@ -70,7 +71,8 @@ func TestSuperShingles(t *testing.T) {
 	if n := agreeing(a, superShingles(text("g f e d c b a"), 3)); n != 0 {
 		t.Errorf("%d of 6 agree of other shingles", n)
 	}
-	// Of 1,000 pairs with 20 of 21 shingles in both, 6·(20/21)^14 = 3.03 agree on average.
+	// 1,000 pairs share 20 of 21 shingles. On average 6·(20/21)^14 = 3.03 super-shingles are
+	// equal.
 	sum := 0
 	words := make([]string, 24)
 	for i := range 1000 {
@@ -87,7 +89,7 @@ func TestSuperShingles(t *testing.T) {
 func TestSample(t *testing.T) {
 	tokens := strings.Fields(strings.Repeat("a b c d e f g h i j k l m n o p q r s t u v w x y z ", 40))
 	var want sketch
-	for _, s := range shingles(tokens[:29]) { // each of them once
+	for _, s := range shingles(tokens[:29]) { // each occurs once
 		if h := xxhash.Sum64String(s); h%25 == 0 {
 			want = append(want, h)
 		}
@@ -100,7 +102,7 @@ func TestSample(t *testing.T) {
 	for seed := range uint64(1000) {
 		kept += len(sample(tokens, seed))
 	}
-	if kept < 880 || kept > 1200 { // 26 shingles, of which one in 25
+	if kept < 880 || kept > 1200 { // 26 shingles, of which one in 25 is kept
 		t.Errorf("%d of 26,000 shingles are kept", kept)
 	}
 	for _, c := range []struct {
@@ -113,7 +115,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Of four documents, a word in all has idf 0, in two 1/2, in one 1.
+// Among four documents, a word in all of them has idf 0, a word in two has 1/2, and a word in one
+// has 1.
 func TestIMatch(t *testing.T) {
 	var docs []*Document
 	for _, text := range []string{"the cat sat, the cat", "the cat", "the dog", "the"} {
@@ -155,7 +158,7 @@ func TestSimhash(t *testing.T) {
 	}
 }
 
-// Scores are over the pairs that Measure counts.
+// TestCompare tests that Compare scores the same pairs as Measure.
 func TestCompare(t *testing.T) {
 	long := strings.Fields("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen")
 	texts := []string{
@@ -178,7 +181,8 @@ func TestCompare(t *testing.T) {
 	must(t, err)
 	all := func(a, b sketch) int { return 1 }
 	sketches := l.sketches(t.Context(), tokenDigest, 0)
-	// Of 10 pairs of documents with a text one has equal tokens, one is between, two are positive.
+	// Of the 10 pairs of documents with a text, one has equal tokens, one is between, and two are
+	// positive.
 	if got := l.scoreFound(l.findSketches(t.Context(), sketches, all, 1), 1); got.Recall != 1 || got.FalsePairs != 6 || got.Precision != .25 {
 		t.Errorf("all pairs: %+v", got)
 	}
@@ -210,8 +214,9 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestBestMethod: of three positive pairs and one negative pair, a higher threshold finds fewer of both. Of the
-// thresholds with precision, the one with the most positive pairs is the best.
+// TestBestMethod scores three positive pairs and one negative pair. A higher threshold finds
+// fewer of both. Among the thresholds with enough precision, the one with the most positive pairs
+// is the best.
 func TestBestMethod(t *testing.T) {
 	var docs []*Document
 	for i := range 5 {
@@ -231,8 +236,8 @@ func TestBestMethod(t *testing.T) {
 	}
 }
 
-// What a crawler loses and keeps. The fingerprints 0, 1 and 2 are near, and ff, ff00 and the others
-// are far.
+// TestCrawl counts dropped and stored documents. The fingerprints 0, 1 and 2 are near each other.
+// All others are far.
 func TestCrawl(t *testing.T) {
 	var docs []*Document
 	for i, f := range []fingerprint.Fingerprint{0, 1, 0xff, 2, 0xff00, 3, 4, 0, 0xfe03} {
@@ -252,7 +257,7 @@ func TestCrawl(t *testing.T) {
 	})
 	must(t, err)
 	rule := Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
-	// d is dropped. The ninth document is near d alone, which is not stored.
+	// d is dropped. The ninth document is near only d, which is not stored.
 	want := Crawl{
 		Distinct: 3, Dropped: 1, DroppedPerMillion: 1e6 / 3., Duplicates: 3, Stored: 1, StoredPerMillion: 1e6 / 3.,
 		LossPerMillion: 11e6 / 6,

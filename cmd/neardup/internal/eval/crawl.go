@@ -15,9 +15,9 @@ import (
 const droppedWeight = 10
 
 // Crawl counts the documents that a crawler stores and drops if it reads the documents in order and
-// drops each one that matches a stored one. A document with the tokens of an earlier one, or
-// whose pair with an earlier one is between positive and negative, is not counted. Counts of dropped
-// and stored documents are means over the seeds.
+// drops each one that matches a stored one. A document with the tokens of an earlier one, or whose
+// pair with an earlier one is between positive and negative, is not counted. Counts of dropped and
+// stored documents are means over the seeds.
 type Crawl struct {
 	// Distinct is the number of documents that are near-duplicates of no earlier one.
 	Distinct int
@@ -26,8 +26,8 @@ type Crawl struct {
 	Duplicates int
 	Stored     float64
 
-	DroppedPerMillion float64 // of a million distinct documents
-	StoredPerMillion  float64 // of a million near-duplicates
+	DroppedPerMillion float64 // per million distinct documents
+	StoredPerMillion  float64 // per million near-duplicates
 	// LossPerMillion is the number of stored near-duplicates, and ten times the number of dropped
 	// distinct documents, per million counted documents.
 	LossPerMillion float64
@@ -36,7 +36,7 @@ type Crawl struct {
 // found is an earlier document that a method compares with a later one.
 type found struct {
 	earlier    int32
-	similarity int32 // as the method measures it
+	similarity int32 // in the unit of the method
 }
 
 // crawlIndex crawls the documents of a seed with an index, and returns which of them it stored.
@@ -51,7 +51,7 @@ func (l *Labelled) crawlIndex(ctx context.Context, seed int, rule Rule, siteText
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	var docs []index.Document
-	var places []int // in l.docs
+	var places []int // indexes into l.docs
 	for i, d := range l.docs {
 		if d.empty() {
 			continue
@@ -71,7 +71,7 @@ func (l *Labelled) crawlIndex(ctx context.Context, seed int, rule Rule, siteText
 	return stored, nil
 }
 
-// orNone returns the value of an option of an index whose 0 stands for the default.
+// orNone returns the value of an index option in which 0 would select the default.
 func orNone(limit int) int {
 	if limit == 0 {
 		return -1
@@ -79,8 +79,9 @@ func orNone(limit int) int {
 	return limit
 }
 
-// crawlFound returns which documents a crawler stores if it drops each one that has at least the threshold
-// of similarity with a stored one. documents lists for each document the earlier documents with their similarities.
+// crawlFound returns which documents a crawler stores if it drops each one that matches a stored
+// one. Two documents match if their similarity is at least the threshold. documents lists the
+// earlier documents for each document.
 func crawlFound(documents [][]found, threshold int) (stored []bool) {
 	stored = make([]bool, len(documents))
 	for i, earlier := range documents {
@@ -91,7 +92,7 @@ func crawlFound(documents [][]found, threshold int) (stored []bool) {
 	return stored
 }
 
-// crawl counts what was stored with each seed.
+// crawl counts the stored and dropped documents of all seeds.
 func (l *Labelled) crawl(seeds [][]bool) (c Crawl) {
 	classes := l.asCrawled()
 	for _, class := range classes {

@@ -25,15 +25,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Document is what is kept of a document.
+// Document has the signatures of a document and, on request, its text.
 type Document struct {
 	ID         string
-	Signatures []fingerprint.Signature // one for each seed
-	Text       string                  // only if it was asked for
+	Signatures []fingerprint.Signature // one per seed
+	Text       string                  // only if ReadDocuments keeps texts
 	tokens     digest
 }
 
-// digest tells sequences of tokens apart.
+// digest identifies a token sequence.
 type digest [16]byte
 
 func digestOf(tokens []string) (d digest) {
@@ -42,12 +42,12 @@ func digestOf(tokens []string) (d digest) {
 	return d
 }
 
-// empty documents are compared with nothing.
+// empty reports whether the document has no tokens. Such a document is not compared.
 func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 
-// ReadDocuments reads all documents and signs them on all cores, with a signer for each seed; keepTexts is for
-// [Labelled.Compare], and takes the memory of all texts. Records that are skipped are the
-// reader's to account for.
+// ReadDocuments reads all documents and signs them on all cores, with one signer per seed. If
+// keepTexts is set, it keeps the texts in memory for [Labelled.Compare]. The reader counts
+// skipped records.
 func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, signers []*page.Signer) ([]*Document, error) {
 	var docs []*Document
 	var group errgroup.Group
@@ -68,7 +68,8 @@ func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, signer
 	return slices.DeleteFunc(docs, func(d *Document) bool { return d.Signatures == nil }), nil
 }
 
-// read makes the document of a record, unless that is skipped. Of a ready fingerprint nobody knows the text.
+// read sets d to the document of a record that is not skipped. A record with a fingerprint has no
+// text.
 func (d *Document) read(raw *corpus.RawRecord, keepText bool, signers []*page.Signer) {
 	record := raw.Parse()
 	if record.Skip != nil {

@@ -15,13 +15,13 @@ import (
 
 var must = testenv.Must
 
-// world makes documents with fingerprints in clusters, and labels, of all kinds.
+// world makes documents with clustered fingerprints, and labels of all classes.
 func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
 			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingles: fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}, Tokens: 100 + rng.IntN(40)}
-			if i > 0 && rng.IntN(2) == 0 { // near to another
+			if i > 0 && rng.IntN(2) == 0 { // near another one
 				other := docs[rng.IntN(i)].Signatures[len(d.Signatures)]
 				s.Fingerprint, s.Shingles = other.Fingerprint, other.Shingles
 				for range rng.IntN(12) {
@@ -51,7 +51,7 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	return docs, pairs
 }
 
-// naive scores a rule from the definitions, pair by pair.
+// naive scores a rule pair by pair, directly from the definitions.
 func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, negative int64, s Score) {
 	similarity := map[[2]int]float64{}
 	for _, p := range pairs {

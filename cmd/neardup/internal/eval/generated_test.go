@@ -10,7 +10,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestGenerate: each distinct page has one near-duplicate, and the rule of dedup finds nine of ten.
+// TestGenerate tests that each distinct page has one near-duplicate and that the rule of dedup
+// finds nine of ten.
 func TestGenerate(t *testing.T) {
 	if testenv.Race {
 		t.Skip("skipped: the race detector has nothing to find that TestCompare does not show")

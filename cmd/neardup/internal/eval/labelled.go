@@ -11,16 +11,16 @@ import (
 )
 
 var (
-	// ErrDocuments is wrapped by errors that tell of documents that make no sense.
+	// ErrDocuments is wrapped by errors about invalid documents.
 	ErrDocuments = errors.New("invalid documents")
-	// ErrUnknown is wrapped when no pair has both of its documents among those read.
+	// ErrUnknown is wrapped if no pair has both of its documents among the documents read.
 	ErrUnknown = errors.New("unknown documents")
 )
 
-// pair is two places among the documents, the smaller first.
+// pair holds the indexes of two documents, the smaller one first.
 type pair struct{ a, b int32 }
 
-// label of a listed pair.
+// label is the class of a listed pair.
 type label struct {
 	class      class
 	similarity float64
@@ -35,16 +35,16 @@ const (
 	between  // neither positive nor negative
 )
 
-// Numbers are those of documents and of pairs.
+// Numbers has the numbers of documents and pairs.
 type Numbers struct {
 	Documents int
 	Positive  int
 	Negative  int64 // listed or not
 	Between   int   // listed pairs that count as neither
-	Identical int64 // that are left out: their texts have equal tokens
+	Identical int64 // excluded pairs, whose texts have equal tokens
 }
 
-// Labelled are documents with labels on their pairs.
+// Labelled is a set of documents with labels on their pairs.
 type Labelled struct {
 	Numbers
 	Unknown int // listed pairs with a document that was not read
@@ -53,8 +53,8 @@ type Labelled struct {
 	labels map[pair]label
 }
 
-// Label joins documents and labels. A pair that is listed twice counts once, with
-// its last label. Two documents of one ID, and one without, are ErrDocuments.
+// Label joins documents and labels. If a pair is listed twice, its last label counts. Two
+// documents with one ID, or a document without an ID, are ErrDocuments.
 func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
 	l := &Labelled{Numbers: Numbers{Documents: len(docs)}, docs: docs, labels: make(map[pair]label, len(pairs))}
 	byID := make(map[string]int, len(docs))
@@ -132,8 +132,8 @@ func (l *Labelled) different() (pairs int64) {
 	return pairs
 }
 
-// eachNear calls found for each pair of compared documents whose fingerprints of one seed are within
-// MaxDistance bits. It is called like do of eachPair.
+// eachNear calls found for each pair of compared documents whose fingerprints of one seed are
+// within MaxDistance bits. It is called like do of eachPair.
 func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart)) {
 	fps := make([]fingerprint.Fingerprint, len(l.docs))
 	for i, d := range l.docs {
@@ -144,8 +144,8 @@ func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart
 }
 
 // eachPair calls do for each pair of compared documents for which near returns true. values has one
-// value per document. Several goroutines call do; one goroutine handles all pairs of a later document.
-// It examines all pairs: a distance of 16 bits of 64 rules out every table of prefixes.
+// value per document. Several goroutines call do; one goroutine handles all pairs of a later
+// document. It examines all pairs: a distance of 16 bits of 64 rules out every table of prefixes.
 func eachPair[V any](l *Labelled, values []V, near func(a, b V) bool, do func(later, earlier int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -168,18 +168,18 @@ func (l *Labelled) compared(a, b int) bool {
 	return !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b)
 }
 
-// apart is how far the documents of a pair are from each other.
+// apart holds the differences between the documents of a pair.
 type apart struct {
 	distance int
-	shingle  int     // -1: one of them has none
-	ratio    float64 // of their lengths; 0: one is not known
-	longer   int     // in tokens; 0: one is not known
+	shingle  int     // -1 if one of them has no Shingles
+	ratio    float64 // of their lengths; 0 if one is unknown
+	longer   int     // length in tokens; 0 if one is unknown
 }
 
 func (l *Labelled) apart(seed, a, b int) apart {
 	x, y := &l.docs[a].Signatures[seed], &l.docs[b].Signatures[seed]
 	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
-	if !x.Shingles.IsZero() && !y.Shingles.IsZero() { // else one is a ready fingerprint
+	if !x.Shingles.IsZero() && !y.Shingles.IsZero() { // a document read as a fingerprint has no Shingles
 		d.shingle = x.Shingles.Distance(y.Shingles)
 		d.longer = max(x.Tokens, y.Tokens)
 		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))

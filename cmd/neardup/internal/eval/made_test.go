@@ -9,9 +9,10 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestMadeTexts: what the rule of dedup finds of short texts in five scripts, and what it takes for
-// copies among pages of one template. Of each there are two sets. With NEARDUP_LONG and -v it logs the
-// rows of docs/quality.md, those of simhash among them.
+// TestMadeTexts measures the rule of dedup on short texts in five scripts, with two sets of each
+// kind. It counts the near-duplicates it finds and the distinct pages of one template it
+// confuses. With NEARDUP_LONG and -v it logs the rows of docs/quality.md, including the rows of
+// simhash.
 func TestMadeTexts(t *testing.T) {
 	if testenv.Race {
 		t.Skip("the numbers are what matters; that documents go side by side is in TestCompare, too")
@@ -26,8 +27,8 @@ func TestMadeTexts(t *testing.T) {
 	for _, made := range []struct {
 		name                  string
 		texts                 func(seed uint64) []testgen.Text
-		precision, recall, f1 float64 // at least
-		falsePairsPerBillion  float64 // at most
+		precision, recall, f1 float64 // minimum
+		falsePairsPerBillion  float64 // maximum
 	}{
 		{"short texts", func(seed uint64) []testgen.Text { return testgen.ShortTexts(t, seed, families) }, 0.99, 0.78, 0.87, 10_000},
 		{"one template", func(seed uint64) []testgen.Text { return testgen.References(t, seed, classes) }, 0.98, 0.7, 0.82, 60_000},
@@ -49,7 +50,7 @@ func TestMadeTexts(t *testing.T) {
 	}
 }
 
-// measureTexts scores the rule that an index of the method's fingerprints has.
+// measureTexts scores the default rule of an index for the fingerprints of a method.
 func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, method fingerprint.Method, seeds, k int) (analyzer string, _ *Report) {
 	t.Helper()
 	docs := make([]*Document, len(texts))
@@ -75,7 +76,7 @@ func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, me
 	return analyzer, measured(t, labelled, Rule(match.Default(k)))
 }
 
-// measured returns what Measure reports.
+// measured returns the result of Measure.
 func measured(t *testing.T, l *Labelled, rule Rule) *Report {
 	t.Helper()
 	report, err := l.Measure(t.Context(), rule, 0)

@@ -8,10 +8,10 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// MaxDistance is the largest k that is measured.
+// MaxDistance is the largest measured k.
 const MaxDistance = 16
 
-// Rule is the rule that is measured.
+// Rule is a match rule to measure.
 type Rule match.Rule
 
 // confirms reports whether the shingles and the lengths let a pair match.
@@ -22,13 +22,14 @@ func (r Rule) confirms(a *apart) bool {
 	return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio
 }
 
-// counts are what one seed makes of the pairs, by some rule.
+// counts holds the results of one seed under a rule.
 type counts struct {
-	// near are the near pairs, by whether the rule confirms them and by the distance of their fingerprints.
+	// near counts the near pairs, by whether the rule confirms them and by the distance of their
+	// fingerprints.
 	near [2][MaxDistance + 1]struct{ positive, negative atomic.Int64 }
 }
 
-const unconfirmed, confirmed = 0, 1 // in counts.near
+const unconfirmed, confirmed = 0, 1 // first index of counts.near
 
 func (l *Labelled) counts(seed int, r Rule) *counts {
 	c := new(counts)
@@ -61,21 +62,23 @@ func (c *counts) matching(k int, alone bool) (positive, negative int64) {
 	return positive, negative
 }
 
-// Score is how well a rule does with one seed, or on average.
+// Score is the quality of a rule with one seed, or its mean.
 type Score struct {
-	// Precision is the part of the matching pairs that is positive; 1 where none matches.
+	// Precision is the share of positive pairs among the matching pairs, or 1 if no pair matches.
 	Precision float64
-	// Recall is the part of the positive pairs that matches; 1 where there are none.
+	// Recall is the share of matching pairs among the positive pairs, or 1 if there are no
+	// positive pairs.
 	Recall float64
-	// F1 is the harmonic mean of the two.
+	// F1 is the harmonic mean of Precision and Recall.
 	F1 float64
 	// FalsePairs is the number of negative pairs that match.
 	FalsePairs float64
-	// FalsePairsPerBillion is that of a billion negative pairs.
+	// FalsePairsPerBillion is FalsePairs per billion negative pairs.
 	FalsePairsPerBillion float64
 }
 
-// score is that of a method which finds so many positive pairs and so many negative ones.
+// score returns the score of a method that finds the given numbers of positive and negative
+// pairs.
 func (l *Labelled) score(found, wrong int64) Score {
 	s := Score{Precision: 1, Recall: 1, FalsePairs: float64(wrong)}
 	if found+wrong > 0 {
@@ -93,13 +96,13 @@ func (l *Labelled) score(found, wrong int64) Score {
 	return s
 }
 
-// fields lets mean and deviation go through a score.
+// fields returns the fields of a score, for mean and deviation.
 func (s *Score) fields() []*float64 {
 	return []*float64{&s.Precision, &s.Recall, &s.F1, &s.FalsePairs, &s.FalsePairsPerBillion}
 }
 
-// meanOf returns the mean of the scores and their standard deviation, that of a
-// sample; 0 for a single one.
+// meanOf returns the mean of the scores and their sample standard deviation, which is 0 for a
+// single score.
 func meanOf(scores []Score) (mean, deviation Score) {
 	n := float64(len(scores))
 	for f, m := range mean.fields() {
@@ -117,22 +120,22 @@ func meanOf(scores []Score) (mean, deviation Score) {
 	return mean, deviation
 }
 
-// Report is what was measured.
+// Report is the result of a measurement.
 type Report struct {
 	Numbers
 	Seeds    int
 	Analyzer string
 	Curves   []Curve
 	Default  Point
-	Crawl    Crawl    // by Default
-	Methods  []Method // of Compare
+	Crawl    Crawl    // by the rule Default
+	Methods  []Method // set by Compare
 }
 
-// Curve is a score for each k.
+// Curve has a score per k.
 type Curve struct {
 	Name   string
 	Points []Point
-	BestK  int // that of the best F1
+	BestK  int // the k with the best F1
 }
 
 // Point is the mean score of a rule over all seeds.
@@ -142,9 +145,9 @@ type Point struct {
 	Deviation Score
 }
 
-// Measure scores every k from 0 to MaxDistance alone and with what else the rule asks for,
-// and the rule itself. An index crawls the documents; a document whose ID is a URL belongs to the site of
-// its host; see index.Options.SiteTexts.
+// Measure scores the rule, and every k from 0 to MaxDistance with and without the other
+// conditions of the rule. It also crawls the documents with an index. A document whose ID is a
+// URL belongs to the site of its host: see index.Options.SiteTexts.
 func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Report, error) {
 	r := &Report{Numbers: l.Numbers}
 	if len(l.docs) > 0 {
@@ -171,7 +174,7 @@ func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Repo
 	return r, nil
 }
 
-// confirming reports whether the rule has conditions besides k.
+// confirming reports whether the rule has other conditions than k.
 func (r Rule) confirming() bool { return r.MaxShingleDistance >= 0 || r.MaxLengthRatio >= 0 }
 
 type measure struct {

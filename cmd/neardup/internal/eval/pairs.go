@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The bounds of similarity for positive and negative pairs.
+// These are the bounds of similarity for positive and negative pairs.
 const (
 	PositiveAt    = 0.90
 	NegativeBelow = 0.80
 )
 
-// ErrLabels is wrapped by errors that tell of a pairs file that makes no sense.
+// ErrLabels is wrapped by errors about an invalid pairs file.
 var ErrLabels = errors.New("invalid pairs")
 
 // Pair is two documents with the similarity of their texts.
@@ -24,11 +24,11 @@ type Pair struct {
 	A, B       string // IDs
 }
 
-// maxLabelLine bounds a line of pairs, so that no input can ask for all memory.
+// maxLabelLine bounds the length of a line, so that memory is bounded for any input.
 const maxLabelLine = 1 << 20
 
-// ReadPairs reads lines of similarity TAB id TAB id. Empty lines and lines that
-// begin with # are passed over. Errors: ErrLabels, with the line, and r's.
+// ReadPairs reads lines of similarity TAB id TAB id. It ignores empty lines and lines that begin
+// with #. Errors: ErrLabels with the line, and the errors of r.
 func ReadPairs(r io.Reader) ([]Pair, error) {
 	var pairs []Pair
 	lines := bufio.NewScanner(r)

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// sentences returns those of real legal pages in English, each once.
+// sentences returns the distinct sentences of real legal pages in English.
 func sentences(t *testing.T) []string {
 	r, err := corpus.New([]string{testgen.Shared(t, "revisions/docs.jsonl.gz")}, corpus.Options{})
 	must(t, err)
@@ -35,9 +35,9 @@ func sentences(t *testing.T) []string {
 	return all
 }
 
-// TestTextsOfOneSubject: of different texts of 1,500 words, made of sentences drawn from
-// one bank, at most 200 pairs in a billion match by the rule of dedup. NEARDUP_LONG counts
-// them over a billion pairs.
+// TestTextsOfOneSubject measures different texts of 1,500 words, made of sentences from one
+// collection. At most 200 pairs per billion may match by the rule of dedup. With NEARDUP_LONG it
+// counts them over a billion pairs.
 func TestTextsOfOneSubject(t *testing.T) {
 	if testenv.Race {
 		t.Skip("the numbers are what matters; that documents go side by side is in TestCompare, too")
@@ -74,7 +74,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
 		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,
 		report.Curves[1].Points[3].FalsePairsPerBillion, report.Curves[0].Points[k].FalsePairsPerBillion, report.Curves[0].Points[3].FalsePairsPerBillion)
-	// A single pair of the short form, a third of a million pairs, may be chance.
+	// The short form has a third of a million pairs, so a single match may be chance.
 	if got.FalsePairsPerBillion > 200 && got.FalsePairs > 1 {
 		t.Errorf("%.1f false pairs", got.FalsePairs)
 	}

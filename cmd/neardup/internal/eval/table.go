@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// WriteTable writes a report for people.
+// WriteTable writes a report as a text table.
 func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n", r.Documents, r.Positive, r.Negative)
 	fmt.Fprintf(w, "left out: %d pairs in between, %d of equal tokens\n", r.Between, r.Identical)
@@ -33,8 +33,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return r.WriteMethods(w)
 }
 
-// WriteMethods writes a line for the rule and one for each other method, with the losses of a crawler. MB/s
-// are of text on one core, including the tokenizer.
+// WriteMethods writes a line per method, beginning with the rule, with the losses of a crawler.
+// MB/s is the speed on one core, including the tokenizer.
 func (r *Report) WriteMethods(w io.Writer) error {
 	methods, measured := r.Methods, len(r.Methods) > 0
 	if !measured {
