@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// TestPagesOfAContextThatIsOver: no page is analyzed any more, which without a Signer would be a
-// panic.
+// TestPagesOfAContextThatIsOver tests that no page is analyzed after the context ends. Without a
+// Signer that would panic.
 func TestPagesOfAContextThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,5 +1,5 @@
-// Package duplicates counts the duplicates of stored documents, and names stored documents that many
-// different texts of their own site are duplicates of.
+// Package duplicates counts the duplicates of stored documents, and names stored documents that
+// many different texts of their own site are duplicates of.
 package duplicates
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Texts is a set of digests, as one of 64 bits for each: linear counting (Whang, Vander-Zanden and Taylor
-// 1990).
+// Texts is a set of digests, as one of 64 bits for each: linear counting (Whang, Vander-Zanden and
+// Taylor 1990).
 type Texts uint64
 
 // TextOf returns the set of one digest.
@@ -21,8 +21,8 @@ func TextOf(digest uint64) Texts { return 1 << (digest % 64) }
 // AtLeast returns a lower bound of the number of digests in the set.
 func (t Texts) AtLeast() int { return bits.OnesCount64(uint64(t)) }
 
-// Estimate returns the estimated number of digests in the set. It is exact up to about 6 digests and does
-// not exceed 266.
+// Estimate returns the estimated number of digests in the set. It is exact up to about 6 digests
+// and does not exceed 266.
 func (t Texts) Estimate() int {
 	return int(math.Round(64 * math.Log(64/max(float64(64-t.AtLeast()), 1))))
 }

@@ -116,7 +116,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableIsBounded: whatever comes, documents with many texts are followed, and the number of documents is bounded.
+// TestTableIsBounded tests that the number of documents is bounded, and that documents with many
+// texts are kept.
 func TestTableIsBounded(t *testing.T) {
 	var table Table
 	for i := range uint64(30_000) {

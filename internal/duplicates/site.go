@@ -2,7 +2,8 @@ package duplicates
 
 import "strings"
 
-// SameSite reports whether two keys are URLs with the same host. Letter case and the port do not count.
+// SameSite reports whether two keys are URLs with the same host. Letter case and the port do not
+// count.
 func SameSite(a, b string) bool {
 	host := hostOf(a)
 	return host != "" && strings.EqualFold(host, hostOf(b))

@@ -25,9 +25,10 @@ type Page struct {
 // crowded reports whether the document has ManyTexts.
 func (p *Page) crowded() bool { return p.Texts.Estimate() >= ManyTexts }
 
-// Table holds counts that are not stored yet, and follows documents that different texts of their own site
-// are duplicates of. At most 2,048 documents are followed: if there are more, the half with fewer texts is
-// forgotten. The zero Table is empty. Calls of Pending and Most may run at the same time as others.
+// Table holds counts that are not stored yet, and follows documents that different texts of their
+// own site are duplicates of. At most 2,048 documents are followed: if there are more, the half
+// with fewer texts is forgotten. The zero Table is empty. Calls of Pending and Most may run at the
+// same time as others.
 type Table struct {
 	mu      sync.Mutex
 	pending map[uint64]Count
@@ -37,8 +38,8 @@ type Table struct {
 	returned int // documents that Crowded returned last
 }
 
-// Add counts a duplicate of a document. texts is empty if the text of the duplicate is the document's or it
-// is of another site.
+// Add counts a duplicate of a document. texts is empty if the text of the duplicate is the
+// document's or it is of another site.
 func (t *Table) Add(id uint64, key string, texts Texts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +93,8 @@ func (t *Table) mostFirst() []Page {
 	return pages
 }
 
-// Crowded returns the IDs of the documents with ManyTexts and more, the largest first, at most 64, and
-// whether they may have changed since the last call.
+// Crowded returns the IDs of the documents with ManyTexts and more, the largest first, at most 64,
+// and whether they may have changed since the last call.
 func (t *Table) Crowded() (ids []uint64, changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +151,8 @@ func (t *Table) Each(store func(id uint64, c Count)) {
 	}
 }
 
-// Stored forgets the counts that are not stored yet. The caller has stored them, so a reader that asks
-// Pending first and the store then misses none.
+// Stored forgets the counts that are not stored yet. The caller has stored them, so a reader that
+// asks Pending first and the store then misses none.
 func (t *Table) Stored() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,8 +35,8 @@ func addAndRead[R radix.Record](ctx context.Context, s *Sorter[R], records []R) 
 	return got, errors.Join(err, s.Close())
 }
 
-// Operations on the file system fail once, from the first to the last: with -short, which
-// is for the race detector, fewer.
+// TestFileSystemErrors lets operations on the file system fail once, from the first to the last.
+// With -short, which is for the race detector, there are fewer.
 func TestFileSystemErrors(t *testing.T) {
 	rare, least := int32(10), 8
 	if testing.Short() {
@@ -139,7 +139,8 @@ func TestContext(t *testing.T) {
 	testenv.NoMoreGoroutines(t, before)
 }
 
-// A loop that panics, or whose context is done before it begins, leaves nothing behind, as Beam has it where what comes behind fails.
+// TestLoopsThatPanicOrNeverBegin tests that no file and no goroutine remains if a loop panics, or
+// if its context is done before it begins. Beam does this if a later step fails.
 func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
 	before := runtime.NumGoroutine()
 	canceled, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// The heap is measured, with what is garbage but not yet collected: at most a
-// tenth of what lives. The allowance is 10 % and 4 MiB.
+// TestMemoryBound measures the heap, including garbage, which is at most a tenth of the live
+// heap. The tolerance is 10 % and 4 MiB.
 func TestMemoryBound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short")

@@ -1,12 +1,14 @@
 // Package extsort sorts fixed-size records that may not fit in memory.
 //
-// A Sorter returns the records that were added in ascending order of their first word. Records with equal
-// first words keep the order in which they were added. A Sorter collects as many records as fit in half of its
-// memory, writes them to a temporary file as one run, and merges all runs at the end. Add distributes the records
-// to buckets by the first byte, so each bucket usually fits in a core's own cache when it is sorted.
+// A Sorter returns the records that were added in ascending order of their first word. Records with
+// equal first words keep the order in which they were added. A Sorter collects as many records as
+// fit in half of its memory, writes them to a temporary file as one run, and merges all runs at the
+// end. Add distributes the records to buckets by the first byte, so each bucket usually fits in a
+// core's own cache when it is sorted.
 //
-// The temporary file is private to the process: it has native byte order and no checksums, is never synced, and
-// only its owner can read it. A process that is killed leaves it in Options.Dir as extsort-*.spill.
+// The temporary file is private to the process: it has native byte order and no checksums, is never
+// synced, and only its owner can read it. A process that is killed leaves it in Options.Dir as
+// extsort-*.spill.
 package extsort
 
 import (
@@ -48,8 +50,8 @@ type Options struct {
 	FS vfs.FS
 }
 
-// Sorter sorts records: any number of calls of Add, one of Sorted, then Close. It is for one goroutine at
-// a time.
+// Sorter sorts records: any number of calls of Add, one of Sorted, then Close. It is for one
+// goroutine at a time.
 type Sorter[R radix.Record] struct {
 	options Options
 	most    int // records of a run
@@ -92,8 +94,8 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 	return &Sorter[R]{options: opts, most: most, partLen: min(most/(8*256), chunkLen)}
 }
 
-// Add copies records. It returns the errors of ctx and of the temporary file. After an error of the file, Add
-// and Sorted return the same error.
+// Add copies records. It returns the errors of ctx and of the temporary file. After an error of the
+// file, Add and Sorted return the same error.
 func (s *Sorter[R]) Add(ctx context.Context, records []R) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -122,7 +124,8 @@ func (s *Sorter[R]) Add(ctx context.Context, records []R) error {
 	return nil
 }
 
-// newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are small.
+// newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are
+// small.
 func (s *Sorter[R]) newPart(n int) []R {
 	size := min(s.partLen, firstPartLen<<min(n, 16))
 	if last := len(s.free) - 1; last >= 0 && size == s.partLen {
@@ -212,9 +215,10 @@ func (s *Sorter[R]) create() (err error) {
 	return nil
 }
 
-// Sorted yields all records in order, in slices that are not empty. A slice is valid until the next step, and
-// the caller may write to it. Sorted can be called once, after the last Add. An error comes with a nil slice and
-// is the last. The memory is freed and the file is removed when the loop ends.
+// Sorted yields all records in order, in slices that are not empty. A slice is valid until the next
+// step, and the caller may write to it. Sorted can be called once, after the last Add. An error
+// comes with a nil slice and is the last. The memory is freed and the file is removed when the loop
+// ends.
 func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	return func(yield func([]R, error) bool) {
 		defer s.release() // also if the loop panics or ends early
@@ -353,8 +357,8 @@ func (m merging[R]) advance(s *Sorter[R]) (merging[R], error) {
 	return m, nil
 }
 
-// before reports whether the next record of run i comes before that of run j. Of equal records the one that
-// was added first, to the earlier run, comes first.
+// before reports whether the next record of run i precedes the next record of run j. Equal
+// records keep the order in which they were added, so the record of the earlier run precedes.
 func (m merging[R]) before(i, j int) bool {
 	a, b := m[i].records[0][0], m[j].records[0][0]
 	return a < b || a == b && m[i].order < m[j].order

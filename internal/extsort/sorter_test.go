@@ -35,7 +35,7 @@ func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	}
 }
 
-// readAll collects the runs, and writes over each as a consumer may.
+// readAll collects the runs. It overwrites each run, as a consumer may.
 func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
 	for run, err := range s.Sorted(ctx) {
 		if err != nil {
@@ -50,7 +50,7 @@ func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err er
 	return all, nil
 }
 
-// newSpilling returns a Sorter with the least memory, 1 MiB, half of which holds records.
+// newSpilling returns a Sorter with the minimal memory of 1 MiB, half of which holds records.
 func newSpilling[R radix.Record]() (*Sorter[R], *vfs.MemFS) {
 	fs := vfs.NewMem()
 	return New[R](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs}), fs
@@ -65,8 +65,8 @@ func spillFiles(t testing.TB, fs vfs.FS) []string {
 	return names
 }
 
-// checkSorted adds records, reads them, and expects the order of a stable sort, and no file
-// left. It says how many files there were.
+// checkSorted adds records and reads them. They must be in stable order, and no file may remain.
+// It returns the number of files.
 func checkSorted[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (files int) {
 	t.Helper()
 	addAll(t, s, records)
@@ -79,7 +79,7 @@ func checkSorted[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS, records 
 	return files
 }
 
-// closeAll closes a Sorter, twice, and expects no file left.
+// closeAll closes a Sorter twice. No file may remain.
 func closeAll[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -93,7 +93,7 @@ func closeAll[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
 func TestSorter(t *testing.T) {
 	t.Run("bytes=8", testSorter[[1]uint64])
 	t.Run("bytes=24", testSorter[[3]uint64])
-	if testing.Short() { // goroutines do not differ
+	if testing.Short() { // goroutines do not differ between records
 		return
 	}
 	t.Run("bytes=16", testSorter[[2]uint64])
@@ -102,7 +102,7 @@ func TestSorter(t *testing.T) {
 
 func testSorter[R radix.Record](t *testing.T) {
 	var record R
-	many := 800_000 / int(unsafe.Sizeof(record)) // more than fit
+	many := 800_000 / int(unsafe.Sizeof(record)) // more than fit in memory
 	for _, k := range testgen.Keys {
 		for _, n := range []int{0, 1, 100, 5000, many} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestBreak(t *testing.T) {
 						break
 					}
 				}
-				testenv.NoMoreGoroutines(t, before+1) // that of this subtest
+				testenv.NoMoreGoroutines(t, before+1) // one for this subtest
 				closeAll(t, s, fs)
 			})
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// Spill files have what the caller's files have, which may be private.
+// TestSpillFilesArePrivate tests the permissions of spill files, which may hold private data.
 func TestSpillFilesArePrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "made")

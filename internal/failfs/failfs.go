@@ -1,10 +1,11 @@
-// Package failfs keeps errors of the file system from Pebble that Pebble does not survive. Pebble ends the
-// process if its log, its MANIFEST, a marker or a directory cannot be written, it uses memory that it has
-// freed if Open fails late, and it repeats a failed flush without end.
+// Package failfs hides file system errors from Pebble that Pebble does not survive. Pebble ends
+// the process if it cannot write to its log, its MANIFEST, a marker or a directory. It uses freed
+// memory if Open fails late. It repeats a failed flush forever.
 //
-// An operation that meets such an error does not return, and nothing changes the disk after it: the
-// database has stopped. Reads continue from what Pebble has in memory. Callers call Pebble through Do, which
-// returns fault.ErrFailed once the database has stopped. After CloseDB the directory can be opened again.
+// An operation that meets such an error does not return, and nothing changes the disk after it:
+// the database has stopped. Reads continue from what Pebble has in memory. Callers call Pebble
+// through Do, which returns fault.ErrFailed once the database has stopped. After CloseDB the
+// directory can be opened again.
 //
 // TestPebbleVersion lists the properties of Pebble that the package depends on.
 package failfs
@@ -44,15 +45,16 @@ type FS struct {
 	named bool               // a marker may name one of them
 }
 
-// New returns the file system for the database in dir. It calls failed with the cause if the database stops.
+// New returns the file system for the database in dir. It calls failed with the cause if the
+// database stops.
 func New(fsys vfs.FS, dir string, failed func(error)) *FS {
 	f := &FS{FS: fsys, dir: dir, tell: failed, stopped: make(chan struct{}), open: make(map[*file]struct{})}
 	f.opening.Store(true)
 	return f
 }
 
-// OpenDB opens Pebble's database with the file system, which must be o.FS. After an error the directory can
-// be opened again.
+// OpenDB opens Pebble's database with the file system, which must be o.FS. After an error the
+// directory can be opened again.
 func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	listener := pebble.TeeEventListener(f.eventListener(o.Logger), *o.EventListener)
 	o.EventListener, o.Cleaner = &listener, cleaner{}
@@ -90,8 +92,9 @@ func (f *FS) CloseDB(db *pebble.DB) error {
 	return err
 }
 
-// Do calls Pebble. If the database has stopped, or stops during the call, then Do returns ErrFailed, since the
-// call may never return. After a stop, Do waits for the call as long as patience.
+// Do calls Pebble. If the database has stopped, or stops during the call, then Do returns
+// ErrFailed, since the call may never return. After a stop, Do waits for the call as long as
+// patience.
 func (f *FS) Do(patience time.Duration, call func() error) error {
 	if err := f.Err(); err != nil {
 		return err
@@ -137,8 +140,9 @@ func (f *FS) hasStopped() bool {
 	}
 }
 
-// abandon waits for the operations in progress and closes every file, so that the directory can be opened
-// again. No caller may read any more. Pebble's goroutines and memory stay until the process ends.
+// abandon waits for the operations in progress and closes every file, so that the directory can be
+// opened again. No caller may read any more. Pebble's goroutines and memory stay until the process
+// ends.
 func (f *FS) abandon() {
 	f.using.Lock()
 	defer f.using.Unlock()
@@ -150,17 +154,17 @@ func (f *FS) abandon() {
 	f.open = nil
 }
 
-// Excise calls Pebble's IngestAndExcise. If Pebble cannot read a table of which it excises a part, it takes
-// the rest of that table for empty. So a failed read during the call stops the database before Pebble can
-// write the result to the MANIFEST.
+// Excise calls Pebble's IngestAndExcise. If Pebble cannot read a table of which it excises a part,
+// it takes the rest of that table for empty. So a failed read during the call stops the database
+// before Pebble can write the result to the MANIFEST.
 func (f *FS) Excise(call func() error) error {
 	f.excision.Lock()
 	defer f.excision.Unlock()
 	return call()
 }
 
-// CloseIterator closes an iterator of Pebble. The last iterator of a version of the database needs Pebble's
-// lock, which an excision never releases if the database stops in it.
+// CloseIterator closes an iterator of Pebble. The last iterator of a version of the database needs
+// Pebble's lock, which an excision never releases if the database stops in it.
 func (f *FS) CloseIterator(it io.Closer) error {
 	if f.excision.TryRLock() {
 		defer f.excision.RUnlock()
@@ -172,9 +176,9 @@ func (f *FS) CloseIterator(it io.Closer) error {
 	return nil
 }
 
-// lateScheduler lets no compaction begin before the database is open. Open would wait for the end of the
-// compaction, which after a crash more than doubles its time. Periodic grants are for a concurrency that
-// changes; that of the database is one.
+// lateScheduler lets no compaction begin before the database is open. Otherwise Open would wait
+// for the end of the compaction, which more than doubles its time after a crash. Periodic grants
+// serve a concurrency that changes, but the concurrency of the database is one.
 type lateScheduler struct {
 	pebble.CompactionScheduler
 	goroutines int
@@ -204,8 +208,8 @@ func (s *lateScheduler) begin() {
 	}
 }
 
-// cleaner deletes obsolete files, including logs. Pebble overwrites up to four old logs instead, unless its
-// cleaner implements NeedsFileContents, as ArchiveCleaner does.
+// cleaner deletes obsolete files, including logs. Pebble overwrites up to four old logs instead,
+// unless its cleaner implements NeedsFileContents, as ArchiveCleaner does.
 type cleaner struct {
 	pebble.DeleteCleaner
 	keepsNoLogs
@@ -213,11 +217,13 @@ type cleaner struct {
 
 type keepsNoLogs struct{ pebble.ArchiveCleaner } // one level deeper than DeleteCleaner, whose methods win
 
-// retryPause is the pause after a failure in the background. Pebble repeats the work at once, without end.
+// retryPause is the pause after a failure in the background. Pebble repeats the work at once,
+// without end.
 const retryPause = 20 * time.Millisecond
 
-// eventListener returns a listener that stops the database if writes depend on background work that failed.
-// Pebble calls BackgroundError with the errors of flushes, after FlushEnd, of compactions and of table statistics.
+// eventListener returns a listener that stops the database if writes depend on background work that
+// failed. Pebble calls BackgroundError with the errors of flushes, after FlushEnd, of compactions
+// and of table statistics.
 func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 	var flushed, logged atomic.Pointer[error]
 	return pebble.EventListener{
@@ -242,8 +248,8 @@ func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 	}
 }
 
-// change runs an operation that changes the disk. If the operation fails and Pebble would not survive the
-// error, then the database stops. Once it has stopped, change does not return.
+// change runs an operation that changes the disk. If the operation fails and Pebble would not
+// survive the error, then the database stops. Once it has stopped, change does not return.
 func (f *FS) change(vital bool, do func() error) error {
 	f.using.RLock()
 	if f.hasStopped() {

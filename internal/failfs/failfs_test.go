@@ -21,7 +21,8 @@ import (
 
 var must = testenv.Must
 
-// pebbleVersion is the version for which this package was written. Before another version is used, check
+// pebbleVersion is the version for which this package was written. Before another version is used,
+// check
 //
 //   - vital: a failed write to such a file ends the process;
 //   - FS.change, List: nothing else that Open does after a flush can fail; if it did, Open would free memory in use;
@@ -33,8 +34,9 @@ var must = testenv.Must
 //   - wrap: a checkpoint opens the logs that it copies once it has the list of them, and only the last one grows;
 //   - cleaner: a cleaner that needs the contents of files keeps Pebble from overwriting logs;
 //
-// and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing, StatisticsOfATable,
-// MissingLogAfterCrash, RoomBehindLog, CheckpointWhileLogGrows, MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
+// and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
+// StatisticsOfATable, MissingLogAfterCrash, RoomBehindLog, CheckpointWhileLogGrows,
+// MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
@@ -45,7 +47,7 @@ func TestPebbleVersion(t *testing.T) {
 	}
 }
 
-// soon fails the test where a call does not end.
+// soon fails the test if a call does not return.
 func soon(t *testing.T, what string, call func()) {
 	t.Helper()
 	returned := make(chan struct{})
@@ -57,7 +59,7 @@ func soon(t *testing.T, what string, call func()) {
 	}
 }
 
-// linesLogger counts the lines of Pebble's log that are errors.
+// linesLogger collects the lines of Pebble's log that are errors.
 type linesLogger struct{ lines bytes.Buffer }
 
 func (l *linesLogger) Infof(string, ...any)              {}
@@ -67,9 +69,9 @@ func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 	return &pebble.Options{FS: f, Logger: logger, EventListener: &pebble.EventListener{}}
 }
 
-// Pebble may be anywhere when it is abandoned: between opening a file and asking for its
-// size, say. What it does then reaches no file that is closed, whose number another one may
-// have by then, and changes nothing.
+// TestFileThatIsUsedAfterItWasAbandoned tests Pebble's calls after the database was abandoned,
+// for example between opening a file and reading its size. They must not reach a closed file,
+// whose descriptor may have been reused, and must not change the disk.
 func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("store", 0o755))
@@ -105,7 +107,8 @@ func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	}
 }
 
-// TestVitalFiles are those of the database itself: Pebble ends the process when one cannot be written.
+// TestVitalFiles tests which files are vital. Pebble ends the process if it cannot write to one
+// of them.
 func TestVitalFiles(t *testing.T) {
 	f := New(vfs.NewMem(), "ix", nil)
 	for name, want := range map[string]bool{
@@ -118,8 +121,8 @@ func TestVitalFiles(t *testing.T) {
 	}
 }
 
-// TestCallThatIsUnderWay when the database stops is waited for with patience, so that who wrote knows what
-// became visible. A call that only reads is not.
+// TestCallThatIsUnderWay tests calls that run when the database stops. Do waits for a write, so
+// that the caller knows what became visible. It does not wait for a read.
 func TestCallThatIsUnderWay(t *testing.T) {
 	for _, c := range []struct {
 		patience time.Duration
@@ -137,7 +140,7 @@ func TestCallThatIsUnderWay(t *testing.T) {
 	}
 }
 
-// fill makes a database with a table in it.
+// fill makes a database with one table.
 func fill(t *testing.T) *vfs.MemFS {
 	mem := vfs.NewMem()
 	f := New(mem, "ix", func(error) {})
@@ -151,7 +154,8 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// Whoever closes an iterator waits for Pebble's lock no longer than until the database stops.
+// TestCloseIteratorWhileExcising tests that closing an iterator waits for Pebble's lock only
+// until the database stops.
 func TestCloseIteratorWhileExcising(t *testing.T) {
 	failure := errors.New("a failure")
 	fails := closer(func() error { return failure })
@@ -192,20 +196,20 @@ func TestCloseIteratorWhileExcising(t *testing.T) {
 	close(lock)
 }
 
-// Pebble reads the statistics of a table that it can not read again and again. It must not
-// keep a processor busy with it, nor fill the log, nor hold up Close.
+// TestStatisticsOfATableThatCannotBeRead tests a table whose statistics are unreadable. Pebble
+// retries to read them. That must not keep a processor busy, fill the log or delay Close.
 func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	mem := fill(t)
 	var attempts atomic.Int64
 	f := New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// Not what opens a table, which another reader may be waiting for.
+		// Errors while a table is opened are left out, since another reader may wait for them.
 		if op.Kind == errorfs.OpFileReadAt && calledBy(".ReadPropertiesBlock") {
 			attempts.Add(1)
 			return syscall.EIO
 		}
 		return nil
 	})), "ix", func(error) {})
-	var log linesLogger // written by one goroutine, and read when the database is closed
+	var log linesLogger // written by one goroutine, and read after the database is closed
 	began := time.Now()
 	db, err := f.OpenDB(optionsOver(f, &log))
 	must(t, err)
@@ -227,7 +231,7 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// calledBy reports whether a function or method, as ".name", is among the callers.
+// calledBy reports whether a function or method, given as ".name", is among the callers.
 func calledBy(name string) bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
@@ -242,8 +246,9 @@ func calledBy(name string) bool {
 	}
 }
 
-// TestErrorsInTheBackground: a failed flush stops the database, and a failed compaction only if a write waits
-// for it. A flush of nothing, which FlushEnd also reports with an error, does not.
+// TestErrorsInTheBackground tests that a failed flush stops the database. A failed compaction
+// stops it only if a write waits for it. A flush without data, which FlushEnd also reports with
+// an error, does not stop it.
 func TestErrorsInTheBackground(t *testing.T) {
 	failure := errors.New("no room")
 	for what, test := range map[string]struct {
@@ -278,8 +283,8 @@ func TestErrorsInTheBackground(t *testing.T) {
 	}
 }
 
-// TestDoAfterAFailure: once the database has stopped, Do does not begin a call, which might never end and
-// would keep its goroutine.
+// TestDoAfterAFailure tests that Do starts no call once the database has stopped. The call might
+// never return and would leak its goroutine.
 func TestDoAfterAFailure(t *testing.T) {
 	f := New(vfs.NewMem(), "db", func(error) {})
 	f.Stop(errors.New("the disk is full"))

@@ -21,8 +21,8 @@ func (f *FS) vital(name string) bool {
 		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
 }
 
-// Copy calls a function that copies the database into another directory. After ctx ends or Copy returns,
-// nothing is created there. Pebble panics if it cannot sync the directory of a copy.
+// Copy calls a function that copies the database into another directory. After ctx ends or Copy
+// returns, nothing is created there. Pebble panics if it cannot sync the directory of a copy.
 func (f *FS) Copy(ctx context.Context, do func() error) error {
 	f.copying.Store(&ctx)
 	defer f.copying.Store(nil)
@@ -64,8 +64,8 @@ func (f *FS) Create(name string, category vfs.DiskWriteCategory) (made vfs.File,
 
 var errNoLinks = errors.New("the file system cannot link files")
 
-// Link returns errNoLinks for ErrPermission, which some file systems return that have no links. Pebble copies
-// the file after errNoLinks.
+// Link returns errNoLinks for ErrPermission, which some file systems return that have no links.
+// Pebble copies the file after errNoLinks.
 func (f *FS) Link(oldname, newname string) error {
 	err := f.changeTo(newname, func() error { return f.FS.Link(oldname, newname) })
 	if errors.Is(err, fs.ErrPermission) {
@@ -74,7 +74,7 @@ func (f *FS) Link(oldname, newname string) error {
 	return err
 }
 
-// MkdirAll makes directories that only their owner can read, whatever mode Pebble asks for.
+// MkdirAll makes directories that only their owner can read, whatever mode Pebble passes.
 func (f *FS) MkdirAll(dir string, _ fs.FileMode) error {
 	return f.changeTo(dir, func() error { return f.FS.MkdirAll(dir, 0o700) })
 }
@@ -137,7 +137,8 @@ func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.Fil
 		select {}
 	}
 	if log && !writes {
-		// A copy of the room after a log, with later records after it, would be a log with damage in the middle.
+		// A copy of the room after a log, with later records after it, would be a log with damage
+		// in the middle.
 		for other := range f.open {
 			if other.log == name {
 				w.from = io.LimitReader(opened, other.written.Load())
@@ -149,15 +150,15 @@ func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.Fil
 	return w, nil
 }
 
-// A log gets room for as many bytes again as it has, within these bounds. A sync that also records new blocks
-// or a new length takes more than twice as long.
+// A log gets room for as many bytes again as it has, within these bounds. A sync that also records
+// new blocks or a new length takes more than twice as long.
 const (
 	minReserve = 64 << 10
 	maxReserve = 1 << 20
 )
 
-// reserve makes room for n more bytes of a log: of zeros if the log is synced often, else of blocks only.
-// If that fails, a write is only slower.
+// reserve makes room for n more bytes of a log: of zeros if the log is synced often, else of blocks
+// only. If that fails, a write is only slower.
 func (w *file) reserve(n int) {
 	written := w.written.Load() + int64(n)
 	if w.log == "" || written <= w.reserved {

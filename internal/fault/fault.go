@@ -1,6 +1,6 @@
-// Package fault defines the sentinel errors of an index. They have their own package so that packages
-// that do not link the store, such as the client, return the same errors. The public packages index and
-// client export them.
+// Package fault defines the sentinel errors of an index. They have their own package so that
+// packages that do not link the store, such as the client, return the same errors. The public
+// packages index and client export them.
 package fault
 
 import (
@@ -21,8 +21,8 @@ var (
 	ErrFailed   = errors.New("index takes no more writes after a failed one")
 )
 
-// Denied reports whether an error means that the system denied the process a resource, such as another open file. Such an
-// error does not indicate a damaged file.
+// Denied reports whether an error means that the system denied the process a resource, such as
+// another open file. Such an error does not indicate a damaged file.
 func Denied(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

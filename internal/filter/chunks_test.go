@@ -158,8 +158,8 @@ func TestFilterChunksRefused(t *testing.T) {
 	}
 }
 
-// FuzzFilterChunks loads anything. What loads is as it was saved, and finds what is
-// added to it.
+// FuzzFilterChunks loads arbitrary chunks. A filter that loads must save the same chunks and must
+// find fingerprints that are added to it.
 func FuzzFilterChunks(f *testing.F) {
 	for _, prefix := range []int{3, 9, 20, 32, 64} {
 		for _, budget := range []int64{64, 256} {

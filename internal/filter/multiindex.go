@@ -319,7 +319,8 @@ func fetch(fps []uint64) {
 	}
 }
 
-// foundBefore reports whether a table before table i finds a fingerprint that differs in these bits.
+// foundBefore reports whether a table before table i finds a fingerprint that differs in these
+// bits.
 func foundBefore(i int, differ uint64, k int) bool {
 	for j := range i {
 		if bits.OnesCount16(hashBlock(differ, j)) <= k/hashBlocks {

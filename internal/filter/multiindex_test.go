@@ -22,8 +22,8 @@ func nearOf(fps []uint64, fp uint64, k int) []uint64 {
 	return slices.Compact(near)
 }
 
-// TestMultiIndexFindsAll compares it with a look at every fingerprint, before and after
-// there are tables, with fingerprints that come twice and such as share their blocks.
+// TestMultiIndexFindsAll compares a search with a scan of all fingerprints, before and after the
+// tables exist. Some fingerprints are repeated, and some share blocks.
 func TestMultiIndexFindsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -63,7 +63,7 @@ func TestMultiIndexFindsAll(t *testing.T) {
 	})
 }
 
-// TestMultiIndexGivesUp: with more than fits it holds nothing, and says so.
+// TestMultiIndexGivesUp tests that an index that exceeds its memory is empty and reports that.
 func TestMultiIndexGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 0))
 	for _, limit := range []int64{-1, 0, 1000, 8 * maxFew, hashTablesBytes + 1<<20} {
@@ -86,8 +86,9 @@ func TestMultiIndexGivesUp(t *testing.T) {
 	}
 }
 
-// TestMultiIndexUnderWork adds and asks at once. What was there before a search began is found, while tables take the place of the few and
-// when it gives up.
+// TestMultiIndexUnderWork adds and searches concurrently. A search must find all fingerprints
+// that were added before it began, also while tables replace the list and when the index gives
+// up.
 func TestMultiIndexUnderWork(t *testing.T) {
 	fps, filled := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew), testgen.Uniform(rand.New(rand.NewPCG(83, 0)), 2*maxFew)
 	for _, limit := range []int64{1 << 40, 8 * maxFew / 2, hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
@@ -125,8 +126,9 @@ func TestMultiIndexUnderWork(t *testing.T) {
 	}
 }
 
-// TestMultiIndexOfOneBlock: where nearly all have one block alike, a search does not compare them all, and says so. Searches
-// that meet few of them go on.
+// TestMultiIndexOfOneBlock uses fingerprints of which nearly all share one block. A search for
+// that block must stop early and report that. Searches that meet few of these fingerprints must
+// work.
 func TestMultiIndexOfOneBlock(t *testing.T) {
 	h := newMultiIndex(1 << 40)
 	fps := testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 2*maxCompared)

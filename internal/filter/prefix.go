@@ -138,8 +138,8 @@ func lineFull(mean float64) float64 {
 	return min(max(sum, 0), 1)
 }
 
-// leastOffHeap is the size from which lines are allocated outside of the Go heap. They are freed with
-// their filter, so every function that reads them keeps the filter alive.
+// leastOffHeap is the size from which lines are allocated outside of the Go heap. They are freed
+// with their filter, so every function that reads them keeps the filter alive.
 const leastOffHeap = 1 << 20
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {

@@ -14,16 +14,15 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// prefixOf clears everything behind the prefix.
+// prefixOf clears the bits after the prefix.
 func prefixOf(fp uint64, prefix int) uint64 { return fp >> (64 - prefix) << (64 - prefix) }
 
-// filterBudgets are one line, a blocked filter for up to 3000 fingerprints and whatever
-// is wanted.
+// filterBudgets gives a filter of one line, a blocked filter for up to 3000 fingerprints, and a
+// filter of any size.
 var filterBudgets = []int64{64, 6000, 1 << 22}
 
-// TestFilterFindsAll asks every kind of filter, at every prefix length, for what
-// was added and for what is near it, and compares the neighbourhood with one
-// look-up for each of its members.
+// TestFilterFindsAll queries every kind of filter, at every prefix length, for added fingerprints
+// and for their neighbours. It compares a search of the neighbourhood with single look-ups.
 func TestFilterFindsAll(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,7 +56,8 @@ func TestFilterFindsAll(t *testing.T) {
 	}
 }
 
-// checkNear holds AppendCandidates against MayContain, and a bit array against what is there.
+// checkNear compares AppendCandidates with MayContain, and a bit array with the added
+// fingerprints.
 func checkNear(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -160,12 +160,11 @@ func TestFilterForm(t *testing.T) {
 	}
 }
 
-// blockedRate is the probability of a false yes in a blocked filter whose lines
-// each hold what they hold on average.
+// blockedRate returns the false positive rate of a blocked filter whose lines are filled evenly.
 func blockedRate(bitsEach float64) float64 { return math.Pow(1-math.Exp(-8/bitsEach), 8) }
 
-// TestFilterFalsePositives holds the share of wrong answers to strangers under a bound, and
-// what Size says of it, for fingerprints at random, close to what is measured.
+// TestFilterFalsePositives bounds the false positive rate, and the rate that Size reports, for
+// random fingerprints. The bounds are close to the measured rates.
 func TestFilterFalsePositives(t *testing.T) {
 	skipUnderRace(t)
 	const n, seed = 60_000, 12
@@ -188,10 +187,10 @@ func TestFilterFalsePositives(t *testing.T) {
 						}
 					}
 				}
-				// The lines are not filled alike, which costs most where few bits are set.
+				// The lines are not filled evenly, which matters most if few bits are set.
 				measured, bound := float64(wrong)/float64(asked), 2.5*blockedRate(float64(each))
 				if set.Name == "adversarial" && prefix > 32 {
-					bound += 0.015 // dense spots: each line's worth of 2048 neighbours fills that line
+					bound += 0.015 // dense spots: 2048 neighbours fill one line
 				}
 				noise := 5 * math.Sqrt(bound/float64(asked))
 				_, said := Size(prefix, n, n*each/8)
@@ -203,8 +202,8 @@ func TestFilterFalsePositives(t *testing.T) {
 	}
 }
 
-// TestFilterConcurrent adds and asks at once: what one goroutine has added and
-// said so, another one finds.
+// TestFilterConcurrent adds and queries concurrently. Once one goroutine has reported that it
+// added a fingerprint, every other one must find it.
 func TestFilterConcurrent(t *testing.T) {
 	fps := testgen.Uniform(rand.New(rand.NewPCG(13, 0)), 60_000)
 	for _, f := range []*Prefix{fit(32, 60_000, 1<<20), fit(32, 60_000, 6400), fit(20, 60_000, 1<<20)} {
@@ -238,7 +237,7 @@ func TestFilterConcurrent(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for _, fp := range fps { // no writer has undone what another one set
+		for _, fp := range fps { // no writer has cleared a bit that another one set
 			if !f.MayContain(fp) {
 				t.Fatalf("%016x was added and is lost", fp)
 			}
@@ -246,7 +245,7 @@ func TestFilterConcurrent(t *testing.T) {
 	}
 }
 
-// skipUnderRace leaves out a test that takes long, where others have more goroutines.
+// skipUnderRace skips a slow test if the race detector is on. Other tests have more goroutines.
 func skipUnderRace(t *testing.T) {
 	if testenv.Race {
 		t.Skip("no race to be found in it")

@@ -59,7 +59,8 @@ type Source struct {
 	// nothing is stored.
 	Expected int64
 
-	// Saved yields the chunks of the stored filter of a table. nil means that no filters are stored.
+	// Saved yields the chunks of the stored filter of a table. nil means that no filters are
+	// stored.
 	Saved func(table int) iter.Seq2[[]byte, error]
 
 	// All yields every fingerprint, as it is stored. It is called if a filter cannot be loaded.
@@ -155,8 +156,8 @@ func (s *Set) load(ctx context.Context, source *Source) (found int64, err error)
 	return found + since, err
 }
 
-// loadUnfiltered loads the stored fingerprints into the multiIndex. If it is too small, all prefixes stay
-// candidates.
+// loadUnfiltered loads the stored fingerprints into the multiIndex. If it is too small, all
+// prefixes stay candidates.
 func (s *Set) loadUnfiltered(ctx context.Context, source *Source) (found int64, err error) {
 	if s.near == nil {
 		return source.Expected, nil
@@ -170,8 +171,8 @@ func (s *Set) loadUnfiltered(ctx context.Context, source *Source) (found int64, 
 	return int64(len(fps)), nil
 }
 
-// loadNear loads the multiIndex if its fingerprints were not read for the tables. Until it returns, the
-// tables answer.
+// loadNear loads the multiIndex if its fingerprints were not read for the tables. Until it returns,
+// the tables answer.
 func (s *Set) loadNear(ctx context.Context, source *Source) error {
 	if s.near == nil || s.unfiltered {
 		return nil
@@ -188,7 +189,8 @@ func (s *Set) loadNear(ctx context.Context, source *Source) error {
 	return nil
 }
 
-// few returns the fingerprints of All. all is false if there are more than most, or if more are expected.
+// few returns the fingerprints of All. all is false if there are more than most, or if more are
+// expected.
 func (s *Source) few(ctx context.Context, most int64) (fps []uint64, all bool, err error) {
 	if s.Expected > most {
 		return nil, false, nil

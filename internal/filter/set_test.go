@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// setPlan is the prefixes and radii of tables that begin at different bits.
+// setPlan has the prefixes and radii of tables that begin at different bits.
 type setPlan struct {
 	k      int
 	near   int64    // bytes
@@ -55,7 +55,8 @@ type errorer struct{ *testing.T }
 
 func (e errorer) Fatalf(format string, args ...any) { e.Errorf(format, args...) }
 
-// checkSet fails if one of the fingerprints, or a query near it, is not let through.
+// checkSet fails if the set rules out one of the fingerprints for its own query or a query near
+// it.
 func checkSet(t fataler, rng *rand.Rand, p setPlan, s *Set, fps []uint64, name string) {
 	for _, fp := range fps {
 		if s.Empty() || !s.MayContain(fp) {
@@ -83,7 +84,7 @@ func checkSet(t fataler, rng *rand.Rand, p setPlan, s *Set, fps []uint64, name s
 	}
 }
 
-// passesAll reports whether a set says yes to a stranger everywhere.
+// passesAll reports whether every table of a set accepts an unrelated fingerprint.
 func passesAll(s *Set, rng *rand.Rand) bool {
 	q := rng.Uint64()
 	for i, t := range s.tables {
@@ -94,8 +95,8 @@ func passesAll(s *Set, rng *rand.Rand) bool {
 	return s.MayContain(q)
 }
 
-// memStore stands for the store. What a commit writes is visible to views when it is done,
-// and not before.
+// memStore replaces the store. The changes of a commit become visible to views when the commit
+// ends.
 type memStore struct {
 	commit sync.Mutex
 
@@ -111,7 +112,7 @@ func (m *memStore) view() []uint64 {
 	return slices.Clone(m.visible)
 }
 
-// sample returns up to n of the fingerprints that are visible at one moment.
+// sample returns up to n fingerprints of one view.
 func (m *memStore) sample(rng *rand.Rand, n int) (fps []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +122,8 @@ func (m *memStore) sample(rng *rand.Rand, n int) (fps []uint64) {
 	return fps
 }
 
-// write adds and deletes; between telling the set and becoming visible it calls late.
+// write adds and deletes fingerprints. It calls late after it has told the set and before the
+// commit becomes visible.
 func (m *memStore) write(s *Set, rng *rand.Rand, added []uint64, deleted int, late func()) {
 	m.commit.Lock()
 	defer m.commit.Unlock()
@@ -137,7 +139,7 @@ func (m *memStore) write(s *Set, rng *rand.Rand, added []uint64, deleted int, la
 	m.visible = append(m.visible, added...)
 }
 
-// source yields what is visible now. Before the last half of it, it calls half.
+// source yields the visible fingerprints. It calls half before it yields the second half of them.
 func (m *memStore) source(half func() error) Source {
 	view := m.view()
 	return Source{
@@ -161,8 +163,8 @@ func (m *memStore) source(half func() error) Source {
 
 func (s *Set) settle() { s.Wait(context.Background()) }
 
-// TestSetFindsAll holds sets against what is stored, while they load and grow. Whatever any
-// view of the store has, also an old one, is let through.
+// TestSetFindsAll compares sets with the stored fingerprints, while the sets load and grow. A set
+// must accept all fingerprints of every view, including old views.
 func TestSetFindsAll(t *testing.T) {
 	checks := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,7 +182,7 @@ func TestSetFindsAll(t *testing.T) {
 			view := views[rng.IntN(len(views))]
 			at := rng.IntN(len(view) + 1)
 			checkSet(t, rng, plan, s, view[at:min(at+20, len(view))], fmt.Sprintf("seed %d", seed))
-			for begun := time.Now(); s.Bytes() > o.Budget; time.Sleep(time.Millisecond) { // between two steps of a load it may be over
+			for begun := time.Now(); s.Bytes() > o.Budget; time.Sleep(time.Millisecond) { // the budget may be exceeded between two steps of a load
 				if time.Since(begun) > time.Minute {
 					t.Fatalf("%d bytes of %d", s.Bytes(), o.Budget)
 				}
@@ -225,7 +227,7 @@ func TestSetFindsAll(t *testing.T) {
 	})
 }
 
-// TestSetUnderWork loads, writes, deletes and asks at once.
+// TestSetUnderWork loads, writes, deletes and queries concurrently.
 func TestSetUnderWork(t *testing.T) {
 	for i, plan := range setPlans {
 		seed := uint64(100 + i)
@@ -272,7 +274,7 @@ func TestSetUnderWork(t *testing.T) {
 	}
 }
 
-// strangersLeft is how many probes a set leaves of a query at random.
+// strangersLeft returns the number of probes of a random query that a set does not rule out.
 func strangersLeft(s *Set, rng *rand.Rand) float64 {
 	const queries = 1000
 	var dst []uint64
@@ -285,8 +287,8 @@ func strangersLeft(s *Set, rng *rand.Rand) float64 {
 	return float64(len(dst)) / queries
 }
 
-// TestSetLoads: a set says yes to everything until it is loaded, for good where that fails
-// or is cut short, and to few strangers after that.
+// TestSetLoads tests that a set accepts everything until it is loaded, and forever if the load
+// fails or is cancelled. A loaded set must accept few unrelated fingerprints.
 func TestSetLoads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(52, 0))
 	for _, c := range []struct {
@@ -327,8 +329,8 @@ func TestSetLoads(t *testing.T) {
 	}
 }
 
-// TestSetLoadsWhatWasSaved: filters that were saved are taken with what came since, and what
-// is of no use is made anew, for as many tables as it takes.
+// TestSetLoadsWhatWasSaved tests that saved filters are used together with fingerprints that were
+// added later. Unusable filters must be built again, for any number of tables.
 func TestSetLoadsWhatWasSaved(t *testing.T) {
 	rng, more := rand.New(rand.NewPCG(1, 1)), 100_000
 	if testenv.Race {
@@ -341,7 +343,7 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 			testgen.Sequence(slices.Concat(fps...))(yield)
 		}
 	}
-	for broken := range 4 { // bits: the tables whose filter was not saved
+	for broken := range 4 { // a mask of the tables without a saved filter
 		tables, all, sinces := tablesOf(setPlans[1]), 0, 0
 		saved := func(table int) iter.Seq2[[]byte, error] {
 			if broken>>table&1 != 0 {
@@ -378,8 +380,9 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 	}
 }
 
-// TestSetSearchesWhatWasStored compares with a look at every fingerprint what a set holds whose filters were saved, or not, with
-// those that were added while it loaded. Where there is no room for all, it says so.
+// TestSetSearchesWhatWasStored compares the search of a set with a scan. The filters were saved
+// or not, and fingerprints are added while the set loads. If they do not fit in memory, the set
+// must report that.
 func TestSetSearchesWhatWasStored(t *testing.T) {
 	const seed = 91
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -394,7 +397,8 @@ func TestSetSearchesWhatWasStored(t *testing.T) {
 	}
 }
 
-// checkStored makes a set of n fingerprints, alike in some bits, with room for what is to be searched; -1: a byte less than they take.
+// checkStored makes a set of n fingerprints that share some bits, with room bytes for the search.
+// If room is -1, it is one byte less than needed.
 func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, saved bool, name string) {
 	const k = 3
 	fps := testgen.Uniform(rng, n)
@@ -444,7 +448,8 @@ func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, s
 	s.Close()
 }
 
-// TestSetLoadsAfterAnother: nothing is read for a set before a more urgent one is loaded, and it says yes to everything until then.
+// TestSetLoadsAfterAnother tests that a set reads nothing before a more urgent set is loaded. It
+// must accept everything until then.
 func TestSetLoadsAfterAnother(t *testing.T) {
 	goOn := make(chan struct{})
 	urgent := NewSet(Options{Tables: tablesOf(setPlans[0]), Budget: 1 << 20, Source: Source{
@@ -485,8 +490,8 @@ func TestSetLoadsAfterAnother(t *testing.T) {
 	}
 }
 
-// TestSetBudget holds the memory against the budget and against what is promised for each
-// fingerprint. What is written again and again takes none.
+// TestSetBudget compares the memory with the budget and with the documented bytes per
+// fingerprint. Repeated writes of one fingerprint must take no memory.
 func TestSetBudget(t *testing.T) {
 	skipUnderRace(t)
 	for i, plan := range setPlans[:4] {
@@ -516,7 +521,8 @@ func TestSetBudget(t *testing.T) {
 	}
 }
 
-// TestSavedFilterGrows: a filter that was saved takes no more than its size when others come.
+// TestSavedFilterGrows tests that a saved filter does not exceed its size when fingerprints are
+// added.
 func TestSavedFilterGrows(t *testing.T) {
 	skipUnderRace(t)
 	const n, budget = 300_000, 256 << 20

@@ -2,8 +2,8 @@ package hugepages
 
 import "testing"
 
-// TestPrefer asks for slices of all lengths around the size of a page: what is in them
-// stays, and nothing beyond them is touched.
+// TestPrefer calls Prefer for slices of all lengths around the page size. Neither their content
+// nor the memory around them may change.
 func TestPrefer(t *testing.T) {
 	const page = 2 << 20
 	for _, n := range []int{0, 1, page, 2*page - 1, 2 * page, 2*page + 1, 5*page + 4097} {

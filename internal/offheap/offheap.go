@@ -9,8 +9,8 @@ import "unsafe"
 const leastBytes = 64 << 10
 
 // Make returns a slice of n elements, and a function that frees it. The elements must not contain
-// pointers. The caller must not use the slice after it is freed. If the slice is small, or the system
-// does not support such memory, the slice is on the Go heap.
+// pointers. The caller must not use the slice after it is freed. If the slice is small, or the
+// system does not support such memory, the slice is on the Go heap.
 func Make[T any](n int) (s []T, free func()) {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
 	if bytes < leastBytes {

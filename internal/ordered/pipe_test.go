@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// squares puts in n numbers, which come out squared.
+// squares sends the numbers below n through a pipe that squares them.
 func squares(n int) func(*Pipe[int]) error {
 	return func(p *Pipe[int]) error {
 		for i := range n {
@@ -54,8 +54,8 @@ func TestResultsComeInOrder(t *testing.T) {
 	}
 }
 
-// TestWorkersAreNotShared: a worker has one task at a time, and there are no more tasks
-// under way than workers and room allow.
+// TestWorkersAreNotShared tests that a worker has one task at a time, and that the number of
+// tasks is at most the number of workers plus the room.
 func TestWorkersAreNotShared(t *testing.T) {
 	const workers, ahead = 3, 5
 	var busy [workers]atomic.Bool
@@ -87,7 +87,8 @@ func TestWorkersAreNotShared(t *testing.T) {
 	}
 }
 
-// TestTasksWaitForWorkers: input goes on as far ahead as there is room while the workers are busy.
+// TestTasksWaitForWorkers tests that the input is read ahead, up to the available room, while the
+// workers are busy.
 func TestTasksWaitForWorkers(t *testing.T) {
 	const ahead = 5
 	begin, all := make(chan struct{}), make(chan struct{})
@@ -182,8 +183,8 @@ func TestErrorsEndEverything(t *testing.T) {
 	}
 }
 
-// TestStops: whoever stops, and a context that ends, ends what produces and all tasks
-// before the call returns.
+// TestStops tests that a consumer that stops, or a context that ends, ends the producer and all
+// tasks before the call returns.
 func TestStops(t *testing.T) {
 	var running atomic.Int64
 	slowly := func(p *Pipe[int]) error { // its end takes a while

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// splitFor is the number of fingerprints for which the lengths of blocks are chosen. Like the costs, it never
-// changes, since the names of designs identify plans.
+// splitFor is the number of fingerprints for which the lengths of blocks are chosen. Like the
+// costs, it never changes, since the names of designs identify plans.
 const splitFor = 1_000_000_000
 
 // blockTables are the tables of the design blocks-m: each leads with a block of its own,

@@ -2,8 +2,8 @@ package plan
 
 import "testing"
 
-// TestChooseIsTheBest compares every design with the choice: no design of at most 32 tables
-// has a lower product of time and tables.
+// TestChooseIsTheBest compares the chosen design with all others. No design of at most 32 tables
+// may have a lower product of time and tables.
 func TestChooseIsTheBest(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, n := range []int64{0, 1e4, 1e7, 1e10} {

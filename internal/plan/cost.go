@@ -6,9 +6,9 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// Times in nanoseconds, from which the time of a query is estimated. They are typical of a server with a
-// solid-state disk, and serve to compare plans. The times of lookups, probes and candidates never change,
-// since they determine the lengths of blocks (blocks.go).
+// Times in nanoseconds, from which the time of a query is estimated. They are typical of a server
+// with a solid-state disk, and serve to compare plans. The times of lookups, probes and candidates
+// never change, since they determine the lengths of blocks (blocks.go).
 const (
 	costQuery     = 500.0 // a query without probes
 	costLookup    = 25.0  // a word of a filter; the cache misses of a query overlap

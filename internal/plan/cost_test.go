@@ -19,7 +19,7 @@ func TestFilterLookups(t *testing.T) {
 	}
 }
 
-// TestEstimateIsFinite for all that `neardup plan` accepts.
+// TestEstimateIsFinite tests all arguments that `neardup plan` accepts.
 func TestEstimateIsFinite(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, d := range Designs(k) {

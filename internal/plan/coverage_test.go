@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// misses reports whether no table of a plan finds what differs in these bits.
+// misses reports whether no table of a plan finds a fingerprint that differs in these bits.
 func (p *Plan) misses(flips uint64) bool {
 	for _, t := range p.Tables {
 		if bits.OnesCount64(flips&t.mask()) <= t.Radius {
@@ -21,8 +21,8 @@ func (p *Plan) misses(flips uint64) bool {
 	return true
 }
 
-// TestFewestFlips compares the search with every set of some few bits, for demands that
-// overlap in any way.
+// TestFewestFlips compares the search with every small set of bits, for demands that overlap in
+// any way.
 func TestFewestFlips(t *testing.T) {
 	const width = 7
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 3))
@@ -34,7 +34,7 @@ func TestFewestFlips(t *testing.T) {
 		unmet := func(flips uint64) bool {
 			return slices.ContainsFunc(demands, func(d demand) bool { return bits.OnesCount64(flips&d.mask) < d.n })
 		}
-		fewest := width + 1 // where no set meets them
+		fewest := width + 1 // if no set meets them
 		for flips := range uint64(1 << width) {
 			if !unmet(flips) {
 				fewest = min(fewest, bits.OnesCount64(flips))
@@ -50,7 +50,8 @@ func TestFewestFlips(t *testing.T) {
 	}
 }
 
-// TestUndecidedPlanIsRefused: a search that gave up, in about a second, proves nothing.
+// TestUndecidedPlanIsRefused tests that a plan is refused if the search gives up, after about a
+// second.
 func TestUndecidedPlanIsRefused(t *testing.T) {
 	p := tangledPlan()
 	if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "too many ways") {
@@ -58,7 +59,8 @@ func TestUndecidedPlanIsRefused(t *testing.T) {
 	}
 }
 
-// TestNoTableIsSuperfluous: a design without any one of its tables is found out.
+// TestNoTableIsSuperfluous tests that the search finds a missed pair if any one table of a design
+// is removed.
 func TestNoTableIsSuperfluous(t *testing.T) {
 	for _, d := range numbered {
 		for k := 0; k <= 6; k++ {
@@ -75,8 +77,8 @@ func TestNoTableIsSuperfluous(t *testing.T) {
 	}
 }
 
-// tangledPlan returns many tables that lead with bits picked at random, which the search
-// does not finish.
+// tangledPlan returns many tables that lead with random bits. The search does not finish for
+// them.
 func tangledPlan() *Plan {
 	const prefix = 16
 	rng := rand.New(rand.NewPCG(15, 1))

@@ -6,8 +6,8 @@ import (
 )
 
 // TestEstimateAgreesWithMeasurements compares the model with measured sizes in bytes per
-// document: at 1e7, 1e8 and 1e9, from which its constants are, and at 3e7 and 3e8, from which
-// they are not.
+// document. The constants of the model come from the sizes at 1e7, 1e8 and 1e9, and not from the
+// sizes at 3e7 and 3e8.
 func TestEstimateAgreesWithMeasurements(t *testing.T) {
 	p := mustPlan(t, "2", 3)
 	for _, m := range []struct{ n, tables, postings, directories float64 }{ // 0: not measured
@@ -33,8 +33,8 @@ func TestEstimateAgreesWithMeasurements(t *testing.T) {
 	}
 }
 
-// TestCandidatesOfThePaper: the paper's designs for 2^34 fingerprints have at most as many
-// candidates per probe as it says (section 3.1.2).
+// TestCandidatesOfThePaper tests that the paper's designs for 2^34 fingerprints have at most as
+// many candidates per probe as the paper says (section 3.1.2).
 func TestCandidatesOfThePaper(t *testing.T) {
 	for design, most := range map[string]float64{"20": 8, "16": 64, "10": 512, "4": 1 << 18} {
 		e := mustPlan(t, design, 3).Estimate(1 << 34)
@@ -44,9 +44,9 @@ func TestCandidatesOfThePaper(t *testing.T) {
 	}
 }
 
-// TestOptimalTables has values worked out by hand from the formula of section 3.1.2,
-// X(f,k,d) = 1 if d <= threshold, else the least over r > k of
-// binomial(r,k) * X(f*k/r, k, d-(r-k)*f/r).
+// TestOptimalTables has values computed by hand from the formula of section 3.1.2. X(f,k,d) is 1
+// if d <= threshold. Otherwise it is the minimum over r > k of binomial(r,k) * X(f*k/r, k,
+// d-(r-k)*f/r).
 func TestOptimalTables(t *testing.T) {
 	for _, c := range []struct {
 		f            float64

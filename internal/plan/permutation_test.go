@@ -21,7 +21,7 @@ func drawPermutation(t *rapid.T) Permutation {
 	return bringForward(rapid.Permutation(blocks).Draw(t, "blocks")...)
 }
 
-// applyBitwise is what a permutation means: bit after bit.
+// applyBitwise applies a permutation bit by bit.
 func (p Permutation) applyBitwise(fp uint64) uint64 {
 	out, at := uint64(0), 0
 	for _, b := range p {

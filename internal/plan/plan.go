@@ -1,10 +1,10 @@
-// Package plan defines the tables of an index, in which a few lookups find every
-// fingerprint within k bits of a query.
+// Package plan defines the tables of an index, in which a few lookups find every fingerprint
+// within k bits of a query.
 //
-// A table is a sorted copy of all fingerprints under a permutation of their bits, and a
-// probe reads the fingerprints whose first bits, the prefix, equal the prefix of the query (Manku,
-// Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", 2007, section 3.1).
-// The design 4 for k = 3 cuts four blocks of 16 bits, and each table leads with one:
+// A table is a sorted copy of all fingerprints under a permutation of their bits (Manku, Jain and
+// Das Sarma, "Detecting Near-Duplicates for Web Crawling", 2007, section 3.1). A probe reads the
+// fingerprints whose first bits, the prefix, equal the prefix of the query. The design 4 for k =
+// 3 cuts four blocks of 16 bits, and each table leads with one:
 //
 //	fingerprint   AAAA BBBB CCCC DDDD     k=3
 //	table 0      [AAAA]BBBB CCCC DDDD     0-63/16
@@ -12,14 +12,14 @@
 //	table 2      [CCCC]AAAA BBBB DDDD     32-47,0-31,48-63/16
 //	table 3      [DDDD]AAAA BBBB CCCC     48-63,0-47/16
 //
-// If three bits differ, at least one block is equal, so one of four probes finds the match.
-// The other results of a probe are candidates that do not match. A table with a radius is also
-// probed under the prefixes within that many bits of the prefix of the query: with blocks
-// of 32 bits and radius 1, two tables suffice for k = 3, since one of the blocks has at most one of
-// three different bits. Fewer tables take less space, more probes take more time.
+// If three bits differ, at least one block is equal, so one of four probes finds the match. The
+// other results of a probe are candidates that do not match. A table with a radius is also probed
+// under the prefixes within that many bits of the prefix of the query. With blocks of 32 bits and
+// radius 1, two tables suffice for k = 3, since one of the blocks has at most one of three
+// different bits. Fewer tables take less space, more probes take more time.
 //
-// New, and therefore every function that returns a Plan, proves that the tables find every
-// pair within k bits, or returns an error.
+// New, and therefore every function that returns a Plan, proves that the tables find every pair
+// within k bits, or returns an error.
 package plan
 
 import (

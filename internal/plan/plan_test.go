@@ -15,11 +15,11 @@ import (
 
 var must = testenv.Must
 
-// TestData runs the files in testdata, which explain plans by example. Begin with
-// testdata/1_paper. With -rewrite they are written anew.
+// TestData runs the files in testdata, which explain plans by example. The first one is
+// testdata/1_paper. With -rewrite the test rewrites their results.
 func TestData(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		var p *Plan // that the next commands are about
+		var p *Plan // the plan of the following commands
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var err error
 			switch d.Cmd {
@@ -54,7 +54,7 @@ func TestData(t *testing.T) {
 	})
 }
 
-// number returns a number that may be given as 1e9; 0 if it is not given.
+// number returns an argument that may have the form 1e9, or 0 if it is missing.
 func number(t *testing.T, d *datadriven.TestData, name string) float64 {
 	text := "0"
 	d.MaybeScanArgs(t, name, &text)
@@ -67,7 +67,7 @@ func number(t *testing.T, d *datadriven.TestData, name string) float64 {
 
 func whole(t *testing.T, d *datadriven.TestData, name string) int { return int(number(t, d, name)) }
 
-// draw has the bits of each table in their order, those of the prefix in brackets.
+// draw shows the bits of each table in their order, with the prefix in brackets.
 func draw(p *Plan) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p)
@@ -86,8 +86,7 @@ func probes(n int) string {
 	return fmt.Sprintf("%d probes", n)
 }
 
-// flips tells for each line of bits in which tables a fingerprint is found that differs in
-// them.
+// flips shows, for each line of bits, which tables find a fingerprint that differs in them.
 func flips(p *Plan, input string) string {
 	var b strings.Builder
 	for line := range strings.Lines(input) {
@@ -108,7 +107,7 @@ func flips(p *Plan, input string) string {
 	return b.String()
 }
 
-// refused tells of each line why it is no plan.
+// refused shows for each line why it is not a valid plan.
 func refused(input string) string {
 	var b strings.Builder
 	for line := range strings.Lines(input) {
@@ -122,7 +121,8 @@ func refused(input string) string {
 	return b.String()
 }
 
-// prefixes lists prefix~radius of the tables of all designs, how many in a row are alike.
+// prefixes lists prefix~radius of the tables of all designs, with the number of consecutive equal
+// ones.
 func prefixes(t *testing.T, k int) string {
 	var b strings.Builder
 	for _, design := range Designs(k) {
@@ -147,7 +147,7 @@ func prefixes(t *testing.T, k int) string {
 	return b.String()
 }
 
-// numbered are the designs that have a number for a name.
+// numbered lists the designs whose name is a number.
 var numbered = []string{"2", "3", "4", "10", "16", "20"}
 
 func mustPlan(t testing.TB, design string, k int) *Plan {
@@ -157,7 +157,7 @@ func mustPlan(t testing.TB, design string, k int) *Plan {
 	return p
 }
 
-// tablesFor returns the plan of a design without the proof, which takes its time.
+// tablesFor returns the plan of a design without the proof, which takes long.
 func tablesFor(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	tables, err := tablesOf(design, k)
@@ -165,7 +165,7 @@ func tablesFor(t testing.TB, design string, k int) *Plan {
 	return &Plan{MaxDistance: k, Tables: tables}
 }
 
-// drawPlan draws tables that need not cover anything.
+// drawPlan draws tables that may miss pairs.
 func drawPlan(t *rapid.T, k int) *Plan {
 	p := &Plan{MaxDistance: k}
 	for i := range rapid.IntRange(1, 8).Draw(t, "tables") {

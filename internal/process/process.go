@@ -7,8 +7,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Memory returns the memory of the machine, or less if the cgroups of the process limit it. It returns
-// math.MaxInt64 if the system does not report either.
+// Memory returns the memory of the machine, or less if the cgroups of the process limit it. It
+// returns math.MaxInt64 if the system does not report either.
 func Memory() int64 {
 	memory := uint64(math.MaxInt64)
 	for _, limit := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
@@ -19,15 +19,16 @@ func Memory() int64 {
 	return int64(memory)
 }
 
-// The store keeps its tables open, because it takes several reads to open one. The host program gets half of the
-// open files, less otherOpenFiles for logs and for tables that are being closed.
+// The store keeps its tables open, because it takes several reads to open one. The host program
+// gets half of the open files, less otherOpenFiles for logs and for tables that are being closed.
 const (
 	mostOpenTables  = 1000
 	leastOpenTables = 8
 	otherOpenFiles  = 128
 )
 
-// TableFiles returns how many tables the store may keep open if the process may have limit open files.
+// TableFiles returns how many tables the store may keep open if the process may have limit open
+// files.
 func TableFiles(limit uint64) int { return int(min(sharedFiles(limit)/2, mostOpenTables)) }
 
 // HostFiles returns how many open files the store leaves to the host program.

@@ -1,5 +1,5 @@
-// Package rewrite connects packages index and compaction while an open index is packed. Neither the types
-// nor the function are part of the public API.
+// Package rewrite connects packages index and compaction while an open index is packed. Neither the
+// types nor the function are part of the public API.
 package rewrite
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Repack packs the entries of an *index.Index that were written before the call, together with those
-// that are packed already. The function pack makes new tables while reads and writes go on. They
-// replace the old ones in one step. Repack does not call pack if there is nothing to do. Package index
-// sets the function.
+// Repack packs the entries of an *index.Index that were written before the call, together with
+// those that are packed already. The function pack makes new tables while reads and writes go on.
+// They replace the old ones in one step. Repack does not call pack if there is nothing to do.
+// Package index sets the function.
 var Repack func(ctx context.Context, x any, pack Pack) error
 
 // Pack makes new tables of the frozen entries.

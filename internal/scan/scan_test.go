@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bruteForce compares everything with everything.
+// bruteForce compares all pairs.
 func bruteForce(queries, fps []uint64, k int) []Match {
 	var all []Match
 	for at, fp := range fps {
@@ -57,7 +57,8 @@ func checkScan(t interface {
 
 func flip(rng *rand.Rand, fp uint64, n int) uint64 { return testgen.Flip(rng, fp, ^uint64(0), n) }
 
-// some returns fingerprints, many of them near to each other or equal, some of extremes.
+// some returns fingerprints. Many of them are near each other or equal, and some are extreme
+// values.
 func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	fps := make([]uint64, 0, n)
 	for len(fps) < n {
@@ -77,7 +78,7 @@ func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	return fps
 }
 
-// collections are sizes for which plans have filters, smaller filters, and none.
+// collections has sizes for which plans have filters, smaller filters, and none.
 var collections = []int64{1e5, 1000, 10}
 
 func newQueries(t interface{ Fatal(...any) }, queries []uint64, k int, collection int64) *Queries {
@@ -109,7 +110,7 @@ func TestScanIsExact(t *testing.T) {
 	}
 }
 
-// TestEveryPlanIsExact tries plans that planFor does not make as well.
+// TestEveryPlanIsExact also tests plans that planFor does not make.
 func TestEveryPlanIsExact(t *testing.T) {
 	for k := range 11 {
 		rng := rand.New(rand.NewPCG(uint64(k), 12))
@@ -143,8 +144,8 @@ func TestEveryPlanIsExact(t *testing.T) {
 	}
 }
 
-// TestLargeBlocks: more fingerprints at once than are looked up together, and more that
-// match than are kept before they are reported.
+// TestLargeBlocks uses more fingerprints than are looked up together, and more matches than are
+// kept before they are reported.
 func TestLargeBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 14))
 	queries := some(rng, 300, 3, nil)
@@ -224,7 +225,7 @@ func TestNothingToScan(t *testing.T) {
 	}
 }
 
-// TestPlansCover: every set of at most k flipped bits is within the radius of a part.
+// TestPlansCover tests that every set of at most k flipped bits is within the radius of a part.
 func TestPlansCover(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for n := 1; n <= k+1; n++ {
@@ -245,7 +246,7 @@ func TestPlansCover(t *testing.T) {
 	}
 }
 
-// TestEqualQueries: each of them is found, however many there are.
+// TestEqualQueries tests that all equal queries are found, for any number of them.
 func TestEqualQueries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 20))
 	few := some(rng, 20, 3, nil)

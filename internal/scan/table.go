@@ -51,9 +51,9 @@ func newTable(f field, queries []uint64) *table {
 
 func (t *table) bucketOf(fp uint64) uint64 { return t.of(fp) >> t.shift }
 
-// filter tells which fingerprints may be within the radius of a query in a field. It has a
-// word for each value of the field's first bits, so that a sorted collection reads it in
-// order, and in the word two bits by a hash of the whole field.
+// filter reports which fingerprints may be within the radius of a query in a field. It has one
+// word per value of the field's first bits, so that a sorted collection reads the words in order.
+// A hash of the whole field selects two bits of the word.
 type filter struct {
 	field
 	bits  int // of the filter

@@ -44,7 +44,7 @@ func naiveGather(s *Set, owner []Node) [][]Node {
 	return clusters
 }
 
-// naiveStars gives each node, in the order of ranks, to the first center near it.
+// naiveStars assigns each node, in the order of ranks, to the first center near it.
 func naiveStars(s *Set, k int, ranks []uint32) [][]Node {
 	order := make([]Node, s.Len())
 	for node, rank := range ranks {
@@ -103,7 +103,7 @@ func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
 	s := newSet(t, []fp{7, 1, 3, 1 << 40})
 	got, err := s.Stars(context.Background(), Options{MaxDistance: 1}, nil)
 	must(t, err)
-	// 1 takes 3; 7 is near to 3 only, which is taken. 0x10000000000 is near to none.
+	// 1 takes 3. 7 is near only 3, which is taken. 0x10000000000 is near no other node.
 	if want := [][]Node{{0, 1}}; !equalClusters(got, want) {
 		t.Errorf("stars %v, want %v", slices.Collect(got.All()), want)
 	}

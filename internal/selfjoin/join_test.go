@@ -10,7 +10,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// joinOf returns a join of some workers, and its pairs once it has finished.
+// joinOf returns a join with the given number of workers, and a function that finishes it and
+// returns its pairs.
 func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 	var found []Pair
 	var mu sync.Mutex
@@ -27,8 +28,8 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 	}
 }
 
-// TestLargeGroupsWithinLargeGroups has all workers take on parts of parts, as they do
-// with millions.
+// TestLargeGroupsWithinLargeGroups lets all workers share parts of parts, as they do for millions
+// of fingerprints.
 func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
@@ -59,7 +60,7 @@ func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 	}
 }
 
-// TestComparedGroups: more than one tile, by one worker and by all.
+// TestComparedGroups tests groups of more than one tile, compared by one worker and by all.
 func TestComparedGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 22))
 	for _, n := range []int{tileLen - 1, tileLen, tileLen + 1, 2*tileLen + 10} {
@@ -82,7 +83,8 @@ func TestComparedGroups(t *testing.T) {
 	}
 }
 
-// TestChainsOfAsManyAsTheyHold: places are 16 bits, and the room for them is used again.
+// TestChainsOfAsManyAsTheyHold tests that chains of the maximal length work. Places have 16 bits,
+// and memory is reused.
 func TestChainsOfAsManyAsTheyHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 23))
 	all := fill(maxChained+1, func(int, []fp) fp { return fp(r.Uint64()) })
@@ -97,7 +99,7 @@ func TestChainsOfAsManyAsTheyHold(t *testing.T) {
 		t.Error("more than 16 bits can number were chained")
 	}
 	want := 0
-	for _, n := range []int{100, 201, maxChained} { // 201 is as much as there is room after 100
+	for _, n := range []int{100, 201, maxChained} { // 201 uses all the memory that remains after 100
 		if !j.workers[0].chained(all[:n], &s) {
 			t.Fatalf("%d were not chained", n)
 		}
@@ -110,7 +112,8 @@ func TestChainsOfAsManyAsTheyHold(t *testing.T) {
 	}
 }
 
-// TestWorkersShareNoConstraint: what one of them appends must not be what another reads.
+// TestWorkersShareNoConstraint tests that a worker does not append to a list that another one
+// reads.
 func TestWorkersShareNoConstraint(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 24))
 	shared := make([]fp, 1, 64)

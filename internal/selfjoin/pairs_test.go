@@ -18,7 +18,7 @@ import (
 
 var must = testenv.Must
 
-// naive compares all with all.
+// naive compares all pairs.
 func naive(fps []fp, k int) (pairs []Pair) {
 	fps = slices.Clone(fps)
 	slices.Sort(fps)
@@ -53,12 +53,12 @@ func allPairs(t *testing.T, s *Set, o Options) []Pair {
 	return sorted(pairs)
 }
 
-// flipped changes n bits of a mask.
+// flipped inverts n bits of a mask in f.
 func flipped(r *rand.Rand, f fp, n int, mask fp) fp {
 	return fp(testgen.Flip(r, uint64(f), uint64(mask), n))
 }
 
-// shapes are collections that are easy, and such that are not.
+// shapes has easy and difficult collections.
 var shapes = []struct {
 	name string
 	make func(r *rand.Rand, n int) []fp
@@ -159,12 +159,12 @@ func difference(got, want []Pair) string {
 	return fmt.Sprintf("%d pairs, want %d", len(got), len(want))
 }
 
-// TestPairsOfManyAreThoseOfComparingAll goes where collections are divided by all
-// workers together, and parts again.
+// TestPairsOfManyAreThoseOfComparingAll tests collections that all workers divide together, and
+// parts that they divide again.
 func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
-		n := testenv.Number(6000, 18_000, 18_000, 18_000) // minLarge and some
+		n := testenv.Number(6000, 18_000, 18_000, 18_000) // a bit more than minLarge
 		switch shape.name {
 		case "few bits", "numbers", "ball", "equal":
 			continue // millions of pairs, or none
@@ -188,8 +188,8 @@ func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
 	}
 }
 
-// pairCounts tells sets of pairs apart without holding them: how many, and sums of
-// what their fingerprints hash to.
+// pairCounts distinguishes sets of pairs without storing them, by their number and by sums of
+// hashes.
 type pairCounts struct {
 	pairs, sum, products uint64
 }
@@ -208,7 +208,7 @@ func (c *pairCounts) merge(d pairCounts) {
 	c.products += d.products
 }
 
-// naiveCounts compares all with all, for several distances in ascending order.
+// naiveCounts compares all pairs, for several distances in ascending order.
 func naiveCounts(fps []fp, ks []int) []pairCounts {
 	fps = slices.Clone(fps)
 	slices.Sort(fps)
@@ -257,8 +257,8 @@ func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 	return all, largest
 }
 
-// TestPartsOfTheThreshold: a part that one worker just finds the pairs of is not taken by
-// all of them together as well.
+// TestPartsOfTheThreshold tests that a part is searched either by one worker or by all of them
+// together, not both.
 func TestPartsOfTheThreshold(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		r := rand.New(rand.NewPCG(1, 4))
@@ -266,7 +266,7 @@ func TestPartsOfTheThreshold(t *testing.T) {
 			if i%4 == 1 && i < minLarge {
 				return before[i-1] ^ 1<<(32+r.IntN(32))
 			}
-			low := fp(0) // the lower block has two parts
+			low := fp(0) // all fingerprints have one of two values in the lower block
 			if i < minLarge+more {
 				low = 1<<32 - 1
 			}
@@ -279,7 +279,8 @@ func TestPartsOfTheThreshold(t *testing.T) {
 	}
 }
 
-// TestEachStopsWithTheContext: no pair has to be found for it.
+// TestEachStopsWithTheContext tests that Each stops when its context ends, even if it finds no
+// pair.
 func TestEachStopsWithTheContext(t *testing.T) {
 	s := newSet(t, fill(5000, func(i int, _ []fp) fp { return fp(i) }))
 	enough := errors.New("enough")

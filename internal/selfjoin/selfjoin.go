@@ -1,22 +1,22 @@
-// Package selfjoin finds every pair of near-duplicates within one collection of
-// 64-bit fingerprints, and clusters of them.
+// Package selfjoin finds every pair of near-duplicates within one collection of 64-bit
+// fingerprints, and clusters of them.
 //
 // Every pair of distinct fingerprints within the distance is found exactly once, for any
 // collection. Equal fingerprints are one node with a count.
 //
 // The method uses the principle of the paper's tables (Manku, Jain and Das Sarma, WWW 2007,
-// section 3.1) without tables. If two fingerprints differ in at most k bits, then at least
-// one of k+1 blocks of bits is equal in both. Therefore the collection is grouped by the
-// first block, then by the second, and so on. The pass for block i skips pairs that agree in
-// an earlier block. The other pairs differ in i of the k bits already, so k-i+1 blocks
-// suffice to group them again. Groups are divided in this way until comparing all of their
-// pairs is cheaper. Each group uses the bits in which its own members differ, so clusters
-// and common prefixes are divided as well as random bits.
+// section 3.1) without tables. If two fingerprints differ in at most k bits, then at least one of
+// k+1 blocks of bits is equal in both. Therefore the collection is grouped by the first block,
+// then by the second, and so on. The pass for block i skips pairs that agree in an earlier block.
+// The other pairs differ in i of the k bits already, so k-i+1 blocks suffice to group them again.
+// Groups are divided in this way until comparing all of their pairs is cheaper. Each group uses
+// the bits in which its own members differ, so clusters and common prefixes are divided as well
+// as random bits.
 //
-// For k = 3 and ten million random fingerprints, the search needs 4 passes through memory
-// and 10 through groups that fit in a core's cache, and makes few comparisons without a
-// match. It never takes more than a few times as long as comparing all pairs, and approaches
-// that time only for k above about 12, or if most comparisons match.
+// For k = 3 and ten million random fingerprints, the search needs 4 passes through memory and 10
+// through groups that fit in a core's cache. It makes few comparisons without a match. It never
+// takes more than a few times as long as comparing all pairs. It approaches that time only for k
+// above about 12, or if most comparisons match.
 //
 // A search holds all fingerprints in memory, 16 bytes each.
 package selfjoin

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSetsRefuseMoreThanTheyCanNumber has fingerprints that end the test if one of them
-// is looked at.
+// TestSetsRefuseMoreThanTheyCanNumber uses fingerprints in unmapped memory, so reading one of
+// them ends the test.
 func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 	const bytes = 8 * (maxLen + 1)
 	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)

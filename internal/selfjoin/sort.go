@@ -67,8 +67,8 @@ func keyOf(block fp, width int) key {
 
 func (k *key) of(f fp) uint { return uint(f & k.block * k.multiply >> (k.shift & 63)) }
 
-// partition sorts fingerprints into room by their key. Those of key i are from bounds[i]
-// to bounds[i+1].
+// partition sorts fingerprints into room by their key. The fingerprints with key i are from
+// bounds[i] to bounds[i+1].
 func partition(workers int, fps, room []fp, k key) (bounds []int) {
 	next, bounds := partitionStarts(workers, fps, k)
 	parallel(workers, func(i int) {
@@ -82,7 +82,8 @@ func partition(workers int, fps, room []fp, k key) (bounds []int) {
 	return bounds
 }
 
-// partitionStarts tells where the first fingerprint of each worker's share goes, for each key.
+// partitionStarts returns, for each worker and key, where the first fingerprint of the worker's
+// share goes.
 func partitionStarts(workers int, fps []fp, k key) (next [][]int, bounds []int) {
 	next = make([][]int, workers)
 	parallel(workers, func(i int) {

@@ -83,8 +83,8 @@ func (l *language) name(r *rand.Rand) (name string) {
 	return name
 }
 
-// newRandom returns a random source of its own for each name, so that one page does not depend on how
-// many others are generated.
+// newRandom returns a random source of its own for each name, so that one page does not depend on
+// how many others are generated.
 func newRandom(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -14,8 +14,8 @@ import (
 type Page struct {
 	ID   string // unique in a crawl
 	Host string
-	// Content names the content of the page. Pages with equal Contents are near-duplicates: they differ
-	// in a date, a counter, a session ID or an advertisement. All other pages are distinct.
+	// Content names the content of the page. Pages with equal Contents are near-duplicates: they
+	// differ in a date, a counter, a session ID or an advertisement. All other pages are distinct.
 	Content string
 	Text    string
 }
@@ -36,8 +36,8 @@ var Kinds = []Kind{Reference, Product, CheatSheet, Notice}
 // hostsPerScript is a multiple of the number of things that change between two fetches.
 const hostsPerScript = 8
 
-// Crawl returns two fetches of each page of 40 hosts, eight per script, in the order of a crawl. Each
-// host has its own template and the given number of distinct pages.
+// Crawl returns two fetches of each page of 40 hosts, eight per script, in the order of a crawl.
+// Each host has its own template and the given number of distinct pages.
 func Crawl(kind Kind, seed uint64, pages int) (crawl []Page) {
 	for _, script := range Scripts {
 		l := newLanguage(script, seed)

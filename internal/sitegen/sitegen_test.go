@@ -7,8 +7,8 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// TestCrawl: pages have the lengths of their kind, two fetches of a page differ, and neither they nor
-// distinct pages depend on the number of pages.
+// TestCrawl tests that pages have the lengths of their kind and that two fetches of a page
+// differ. The fetches and the distinct pages must not depend on the number of pages.
 func TestCrawl(t *testing.T) {
 	lengths := map[Kind][2]int{Reference: {25, 260}, Product: {290, 480}, CheatSheet: {14, 90}, Notice: {20, 110}}
 	for _, kind := range Kinds {
@@ -20,7 +20,7 @@ func TestCrawl(t *testing.T) {
 		for _, p := range crawl {
 			contents[p.Content]++
 			texts[p.Text] = true
-			n := len(fingerprint.Tokens(p.Text)) // ideographs are tokens of their own
+			n := len(fingerprint.Tokens(p.Text)) // each ideograph is a token
 			if n < lengths[kind][0] || n > lengths[kind][1] {
 				t.Errorf("%s: %d tokens: %s", p.ID, n, p.Text)
 			}

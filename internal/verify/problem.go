@@ -18,8 +18,8 @@ const (
 	Miscounted Kind = "miscounted"
 	// FalseNegative: a filter excludes a stored entry, so that queries miss it.
 	FalseNegative Kind = "false negative"
-	// Unchecked: the rest was not checked, because the context ended or the store failed; Err is the
-	// reason.
+	// Unchecked: the rest was not checked, because the context ended or the store failed; Err is
+	// the reason.
 	Unchecked Kind = "unchecked"
 )
 
@@ -27,8 +27,8 @@ const (
 type Problem struct {
 	Kind Kind `json:"kind"`
 
-	// Keyspace is a name of docs/format.md, "tables" for live and packed entries together, "file" for a
-	// file, "unknown" for a key of no keyspace, or "index".
+	// Keyspace is a name of docs/format.md, "tables" for live and packed entries together, "file"
+	// for a file, "unknown" for a key of no keyspace, or "index".
 	Keyspace string `json:"keyspace"`
 
 	Key     string `json:"key,omitempty"` // of the entry, in hexadecimal; or the name of a file

@@ -44,8 +44,8 @@ type pair = [2]uint64
 const (
 	pairBytes = 16
 
-	// compareMemory bounds the memory for sorting the parts of two sets that differ. If one part needs more, 32
-	// bytes per 256th of the entries of a table, that much is used.
+	// compareMemory bounds the memory for sorting the parts of two sets that differ. If one part
+	// needs more, 32 bytes per 256th of the entries of a table, that much is used.
 	compareMemory = 256 << 20
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDifferingParts: what differs is read again in as few parts as the memory allows, and
-// pairs of both sides are found whatever it allows.
+// TestDifferingParts tests that differing parts are read again, in as few parts as the memory
+// allows. Pairs of both sides must be found with any memory limit.
 func TestDifferingParts(t *testing.T) {
 	v := verifier{}
 	left, right := tally{seeds: newSeeds()}, tally{}

@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// checkTables compares the entries of each table with the entries of table 0, in the packed tables and in each
-// epoch, and asks the filters for all of them.
+// checkTables compares the entries of each table with the entries of table 0, in the packed tables
+// and in each epoch, and asks the filters for all of them.
 func (v *verifier) checkTables() {
 	parts := []part{}
 	if v.View.Generation() > 0 {
@@ -72,8 +72,8 @@ func (v *verifier) tallyOf(p *part, table int, seeds [2]uint64) tally {
 	return t
 }
 
-// checkPackedFilters returns a function that asks the filters of a packed table, the saved one and the one
-// that queries use, for an entry.
+// checkPackedFilters returns a function that asks the filters of a packed table, the saved one and
+// the one that queries use, for an entry.
 func (v *verifier) checkPackedFilters() func(table int, permuted, stored uint64) {
 	loaded, saved := -1, (*filter.Prefix)(nil)
 	return func(table int, permuted, _ uint64) {
@@ -86,8 +86,8 @@ func (v *verifier) checkPackedFilters() func(table int, permuted, stored uint64)
 	}
 }
 
-// savedFilter loads the filter that the last compaction saved of a table, or of the keys; nil if there is no
-// usable one.
+// savedFilter loads the filter that the last compaction saved of a table, or of the keys; nil if
+// there is no usable one.
 func (v *verifier) savedFilter(table, prefix int) *filter.Prefix {
 	size, chunks := int64(0), 0
 	for chunk := range values(v, v.View.FilterChunks(table)) {

@@ -12,9 +12,10 @@
 //   - all keys with the keyspaces, tables and epochs that the index has;
 //   - every filter, saved and in memory, with the stored entries: a filter must not miss a stored entry.
 //
-// Sets that should be equal are compared by tallies of 256 parts, so nothing is sorted, and if everything
-// agrees, all is read once, the files twice. Only parts that differ (or are equal with probability 2^-64)
-// are read again and sorted in memory. The first entry or file that cannot be read ends the check.
+// Sets that should be equal are compared by tallies of 256 parts, so nothing is sorted, and if
+// everything agrees, all is read once, the files twice. Only parts that differ (or are equal with
+// probability 2^-64) are read again and sorted in memory. The first entry or file that cannot be
+// read ends the check.
 package verify
 
 import (
@@ -51,8 +52,8 @@ type Source struct {
 	Keys     *filter.Set   // filter of the keys; nil: none
 }
 
-// Run reports every problem, in no particular order, until report returns false. It returns an error of ctx
-// or of the store. After an error the rest is not checked.
+// Run reports every problem, in no particular order, until report returns false. It returns an
+// error of ctx or of the store. After an error the rest is not checked.
 func Run(ctx context.Context, source Source, o Options, report func(Problem) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

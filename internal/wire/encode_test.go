@@ -35,8 +35,8 @@ func full() []any {
 	}
 }
 
-// TestAppend: each object, with and without each of its fields, is encoded as by encoding/json and
-// decoded without change.
+// TestAppend tests that each object, with and without each of its fields, is encoded as by
+// encoding/json. Decoding must return the same object.
 func TestAppend(t *testing.T) {
 	for _, whole := range full() {
 		v := reflect.ValueOf(whole).Elem()
@@ -62,7 +62,7 @@ func TestAppend(t *testing.T) {
 func checkAppend(t *testing.T, v any) {
 	t.Helper()
 	if f, is := v.(*api.Found); is && f.Matches == nil {
-		f.Matches = []api.Stored{} // as the server makes it
+		f.Matches = []api.Stored{} // the server makes an empty list
 	}
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
@@ -76,14 +76,14 @@ func checkAppend(t *testing.T, v any) {
 	}
 	read := reflect.New(reflect.TypeOf(v).Elem()).Interface()
 	if c, is := v.(*api.Checked); is && c.Verdict == 0 {
-		return // no status is written so
+		return // no status is written like this
 	}
 	if err := jsonv2.Unmarshal(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
 		t.Errorf("%s is read as %+v, %v; want %+v", got, read, err, v)
 	}
 }
 
-// FuzzParse: an object that is decoded and encoded again does not change.
+// FuzzParse tests that an object does not change if it is decoded and encoded again.
 func FuzzParse(f *testing.F) {
 	for _, v := range full() {
 		line, err := Encode(v)

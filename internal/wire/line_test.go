@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// TestParseLineKeys: different keys stay different, or the line is malformed.
+// TestParseLineKeys tests that different keys stay different, or the line is malformed.
 func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
@@ -27,7 +27,7 @@ func TestParseLineKeys(t *testing.T) {
 	}
 }
 
-// TestParseLineErrors: errors describe the fault in terms of JSON.
+// TestParseLineErrors tests that errors describe the fault in terms of JSON.
 func TestParseLineErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"key":"a","tokens":"x"}`:                       `tokens must not be a string`,
@@ -62,7 +62,7 @@ func TestParseLineErrors(t *testing.T) {
 	}
 }
 
-// TestParseLineFields: the fields of a line give its key and its page.
+// TestParseLineFields tests that the fields of a line give its key and its page.
 func TestParseLineFields(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"url":"https://a.example/","text":"b"}`:            `"https://a.example/" plain text "b"`,

@@ -1,5 +1,5 @@
-// Package merger has the merge operator of counts of duplicates. It is apart from package duplicates,
-// which clients of a server link without the store.
+// Package merger has the merge operator of counts of duplicates. It is apart from package
+// duplicates, which clients of a server link without the store.
 package merger
 
 import (

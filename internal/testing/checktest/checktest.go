@@ -1,5 +1,5 @@
-// Package checktest holds what answers Check, an index or a client of one that is served, to what package
-// neardup says of it.
+// Package checktest tests an implementation of Check, an index or a client of a server, against
+// the documentation of package neardup.
 package checktest
 
 import (
@@ -20,10 +20,10 @@ import (
 	"golang.org/x/text/width"
 )
 
-// defaultMaxDistance is k of an index that package neardup makes.
+// defaultMaxDistance is the default k of package neardup.
 const defaultMaxDistance = 6
 
-// Run runs all tests, each with an empty index that open makes, and closes when its test ends.
+// Run runs all tests. open opens an empty index for each test and closes it when the test ends.
 func Run(t *testing.T, open func(*testing.T) api.Checker) {
 	for name, test := range map[string]func(*testing.T, api.Checker){
 		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(*testing.T) api.Checker) {
 	}
 }
 
-// Text is n words of a subject; another subject shares none.
+// Text returns n words about a subject. Texts about different subjects share no words.
 func Text(subject string, n int) string {
 	rng := rand.New(rand.NewPCG(uint64(len(subject)), uint64(subject[0])))
 	var b strings.Builder
@@ -44,7 +44,7 @@ func Text(subject string, n int) string {
 
 const shell = "<!doctype html><title>App</title><div id=root></div><script src=/app.js></script>"
 
-// Step is a page and what is to be said of it.
+// Step is a page and its expected verdict.
 type Step struct {
 	Page   api.Page
 	Status api.Status
@@ -55,7 +55,7 @@ type Step struct {
 	Removed bool
 }
 
-// Crawl has every status and every reason.
+// Crawl returns steps with every status and every reason.
 func Crawl() []Step {
 	html := func(s string) []byte { return []byte("<html><body><p>" + s + "</p></body></html>") }
 	const utf8 = "text/html; charset=utf-8"
@@ -82,9 +82,9 @@ func Crawl() []Step {
 		{api.Page{URL: "museum", Body: html(museum)}, api.Duplicate, "ferry", true, "", false},
 		{api.Page{URL: "ferry again", Body: html(ferry)}, api.New, "", false, "", false}, // its earlier version was removed
 		{api.Page{URL: "ferry", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
-		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false}, // and stays
+		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false}, // it stays stored
 		{api.Page{URL: "ferry", Body: html(ferry)}, api.Duplicate, "ferry again", true, "", true},
-		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false}, // the page that had it was removed
+		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false}, // the page with this text was removed
 		{api.Page{Body: html(museum)}, api.Duplicate, "museum", true, "", false},
 	}
 }
@@ -125,8 +125,8 @@ func checkBatch(t *testing.T, x api.Checker) {
 	}
 }
 
-// A document is Unchanged if its Signature is equal to the stored one, with the Digest or, if both
-// have none, without.
+// A document is Unchanged if its Signature equals the stored one. The Digests must be equal, or
+// both missing.
 func unchanged(t *testing.T, x api.Checker) {
 	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
 	for i, change := range []struct {
@@ -143,7 +143,7 @@ func unchanged(t *testing.T, x api.Checker) {
 		{func() { d.Shingles[2] = ^d.Shingles[2] }, api.Changed, false},
 		{func() { d.Fingerprint ^= 1 }, api.Changed, true},
 		{func() {}, api.Unchanged, true},
-		{func() { d.Digest = 1 << 43 }, api.Changed, true}, // the stored text is not known
+		{func() { d.Digest = 1 << 43 }, api.Changed, true}, // the stored text is unknown
 		{func() {}, api.Unchanged, true},
 		{func() { d.Digest ^= 1 }, api.Changed, true}, // although the fingerprints are equal
 		{func() {}, api.Unchanged, true},              // the record has the new Digest
@@ -221,7 +221,7 @@ func texts(t *testing.T, x api.Checker) {
 	}
 }
 
-// A verdict says when the earlier version of the URL was removed.
+// A verdict reports whether the earlier version of the URL was removed.
 func removed(t *testing.T, x api.Checker) {
 	ferry, museum := []byte(Text("ferry", 100)), []byte(Text("museum", 100))
 	for i, step := range []struct {
@@ -262,7 +262,7 @@ func deleted(t *testing.T, x api.Checker) {
 	}
 }
 
-// Of near-duplicates that are checked at once, exactly one is New.
+// If near-duplicates are checked concurrently, exactly one is New.
 func racing(t *testing.T, x api.Checker) {
 	for round := range 20 {
 		var wg sync.WaitGroup
@@ -287,7 +287,7 @@ func racing(t *testing.T, x api.Checker) {
 	}
 }
 
-// What is stored is found by its key and by its signature, and nothing else.
+// A stored document is found by its key and by its signature. No other document is found.
 func documents(t *testing.T, x api.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"

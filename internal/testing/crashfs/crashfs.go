@@ -1,5 +1,5 @@
-// Package crashfs is a file system in memory, for tests, of which a copy can be taken as a crash
-// would leave it, at any moment and from any goroutine.
+// Package crashfs is a file system in memory for tests. It can return a copy of the files that a
+// crash would leave, at any moment and from any goroutine.
 package crashfs
 
 import (
@@ -9,33 +9,34 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// FS is Pebble's, but that Link and CrashClone keep apart: MemFS.Link takes a read lock twice,
-// and blocks for ever when CrashClone asks for the lock in between (Pebble 2.1.7).
+// FS is Pebble's MemFS with Link and CrashClone serialized. MemFS.Link takes a read lock twice,
+// and deadlocks if CrashClone waits for the lock in between (Pebble 2.1.7).
 type FS struct {
 	*vfs.MemFS
 	links sync.RWMutex
 }
 
-// New makes an empty file system.
+// New returns an empty file system.
 func New() *FS { return &FS{MemFS: vfs.NewCrashableMem()} }
 
-// Link is for vfs.FS.
+// Link implements vfs.FS.
 func (f *FS) Link(oldname, newname string) error {
 	f.links.RLock()
 	defer f.links.RUnlock()
 	return f.MemFS.Link(oldname, newname)
 }
 
-// CrashClone copies what is synced, and of the rest what c says. The caller is not in Link.
+// CrashClone copies the synced data and, as c specifies, some of the unsynced data.
+// It must not be called within Link.
 func (f *FS) CrashClone(c vfs.CrashCloneCfg) *FS {
 	f.links.Lock()
 	defer f.links.Unlock()
 	return &FS{MemFS: f.MemFS.CrashClone(c)}
 }
 
-// Orderly reports whether the MANIFEST that the marker in a folder names is there. Pebble makes
-// both durable with one sync of the folder, and so relies on the file system to keep the
-// order of names in it, as journals do and a clone with some of what is not synced does not.
+// Orderly reports whether the MANIFEST exists that the marker in a directory names. Pebble makes
+// both durable with one sync of the directory. It relies on the file system to keep the order of
+// directory entries. Journals keep it, but a clone with some of the unsynced data may not.
 func (f *FS) Orderly(dir string) bool {
 	manifest, err := atomicfs.ReadMarker(f, dir, "manifest")
 	if err != nil || manifest == "" {

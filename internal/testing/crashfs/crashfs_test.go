@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestCloneWhileLinking blocks for ever where the two are not kept apart.
+// TestCloneWhileLinking deadlocks if Link and CrashClone are not serialized.
 func TestCloneWhileLinking(t *testing.T) {
 	fsys := New()
 	f, err := fsys.Create("a", vfs.WriteCategoryUnspecified)

@@ -15,10 +15,10 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// crashes takes what crashes would leave of a file system while calls go on.
+// crashes records the files that crashes would leave during concurrent calls.
 type crashes struct {
 	disk *crashfs.FS
-	fs   vfs.FS // disk, slow to sync
+	fs   vfs.FS // disk with slow syncs
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -29,14 +29,15 @@ type crashes struct {
 	waiting sync.WaitGroup
 }
 
-// moment is when the machine stops, by the clock of a World.
+// moment is a crash at a time of the clock of a World.
 type moment struct {
-	before, after int64 // calls that ended before, or began after, are known to have
-	percent       int   // of what was not synced is left
+	before, after int64 // calls that ended before, or began after, did so for certain
+	percent       int   // share of the unsynced data that survives
 	left          *crashfs.FS
 }
 
-// mostMoments bounds those of a round, which are all in memory, but for those behind a load.
+// mostMoments bounds the crashes of a round, whose files are all in memory. Crashes after a load
+// do not count.
 const mostMoments = 16
 
 func newCrashes(rng *rand.Rand) *crashes {
@@ -45,11 +46,11 @@ func newCrashes(rng *rand.Rand) *crashes {
 	return c
 }
 
-// String and MaybeError are for errorfs.
+// String implements errorfs.Injector.
 func (c *crashes) String() string { return "crashes" }
 
-// MaybeError takes time for a sync, so that others go on meanwhile, and now and then the
-// machine stops before a write or a sync.
+// MaybeError delays syncs, so that other goroutines run during a sync. It also simulates a crash
+// before some writes and syncs.
 func (c *crashes) MaybeError(op errorfs.Op) error {
 	c.mu.Lock()
 	if !c.running {
@@ -69,7 +70,7 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// take lets the machine stop now, unless it has done so often enough.
+// take simulates a crash now, unless there were enough.
 func (c *crashes) take(most int) {
 	if c == nil {
 		return
@@ -123,7 +124,7 @@ func (c *crashes) stop() {
 	c.mu.Unlock()
 }
 
-// check opens what each crash left.
+// check opens the index that each crash left.
 func (c *crashes) check(w *World) error {
 	if c == nil {
 		return nil
@@ -135,11 +136,11 @@ func (c *crashes) check(w *World) error {
 		w.Moments++
 	}
 	c.taken = nil
-	runtime.GC() // the clones are most of what there is in memory
+	runtime.GC() // the clones take most of the memory
 	return nil
 }
 
-// afterCrash compares what a crash left with what was acknowledged.
+// afterCrash compares the index that a crash left with the acknowledged calls.
 func (w *World) afterCrash(m *moment) error {
 	o := w.Options
 	o.FS, o.MustExist = m.left, true
@@ -179,16 +180,16 @@ func (w *World) afterCrash(m *moment) error {
 	return nil
 }
 
-// loss tells what a crash took: the newest changes, as they are lost in their order.
+// loss describes the changes that a crash lost. The newest changes are lost first.
 type loss struct {
 	*moment
-	durable int64  // what ended before holds, as it was acknowledged or synced
-	next    uint64 // ID after the crash, which tells of each document that was added
-	kept    int64  // what ended before came before something that is there
-	lost    int64  // what began after came after something that is not
+	durable int64  // calls that ended before this time are durable
+	next    uint64 // next ID after the crash, which tells for each added document whether it survived
+	kept    int64  // calls that ended before this time precede a surviving change
+	lost    int64  // calls that began after this time follow a lost change
 }
 
-// split finds out how far the changes are left, by the next ID.
+// split determines from the next ID which changes survived.
 func (w *World) split(m *moment, next uint64) *loss {
 	l := &loss{moment: m, durable: m.before, next: next, lost: never}
 	if w.Options.Durability == index.NoSync {
@@ -213,7 +214,7 @@ func (w *World) split(m *moment, next uint64) *loss {
 	return l
 }
 
-// take adds a call to those that must, or may, have happened before the crash.
+// take adds a call to the calls that must, or may, have happened before the crash.
 func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 	if c.start >= l.after || c.reads {
 		return calls, nil

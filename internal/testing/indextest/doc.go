@@ -1,8 +1,7 @@
-// Package indextest holds an index to a model of it. Rule and Documents say in a few
-// lines what every call has to answer when calls come one after the other. A World lets
-// many goroutines call one index at the same time, with shared keys, scopes and groups of
-// near-duplicates, and accepts their history only if some order of the calls, each
-// between its begin and its end, explains every answer: the index is linearizable. After
-// a crash it accepts what is left only if it is what such an order of all acknowledged
-// calls and some of those under way leaves.
+// Package indextest compares an index with a model. Rule and Documents define in a few lines the
+// answer of every call in a sequence of calls. In a World, many goroutines call one index
+// concurrently, with shared keys, scopes and groups of near-duplicates. The World accepts their
+// history only if the index is linearizable: some order of the calls, each between its begin and
+// its end, must explain every answer. After a crash, the index must equal the result of such an
+// order of all acknowledged calls and some of the unfinished calls.
 package indextest

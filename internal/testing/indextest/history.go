@@ -12,56 +12,55 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// call is a call and its answer, or what it means for one site. Of a batch, each document
-// is a call of its own, as CheckAndAddBatch is promised to do what CheckAndAdd would do
-// for each.
+// call is a call and its answer, or its effect on one site. Each document of a batch is a
+// separate call, since CheckAndAddBatch must do the same as CheckAndAdd for each document.
 type call struct {
 	site       int
 	start, end int64
-	said       []any // what was asked and answered, to be shown
+	said       []any // the call and its answer, for messages
 
-	// apply returns the documents after the call, and whether its answer is right if it
-	// found these documents.
+	// apply returns the documents after the call. It reports whether the answer is right if the
+	// call found docs.
 	apply func(docs Documents) (Documents, bool)
 
-	ids   []uint64 // of the documents that it stored
-	gave  []uint64 // IDs that it certainly gave; other IDs may be kept from earlier versions
-	reads bool     // and neither changes anything nor answers for something that must be durable
-	batch int64    // documents of a batch have the same
-	of    uint64   // the document that a duplicate in a batch is one of
+	ids   []uint64 // IDs of the documents that the call stored
+	gave  []uint64 // IDs that the call certainly assigned; other IDs may be kept from earlier versions
+	reads bool     // the call changes nothing and does not depend on durable data
+	batch int64    // equal for the documents of a batch
+	of    uint64   // the original of a duplicate in a batch
 }
 
-// What a crash left is looked at until afterAll, and calls that may not have happened
-// before it end later.
+// The state after a crash is read until afterAll. Calls that may not have happened before the
+// crash end later.
 const (
 	never    = math.MaxInt64
 	afterAll = never - 1
 )
 
-// found is a call that found these documents, and no others.
+// found returns a call that found exactly these documents.
 func found(site int, start, end int64, docs Documents) *call {
 	return &call{site: site, start: start, end: end, said: []any{"Documents", docs}, reads: true,
 		apply: func(there Documents) (Documents, bool) { return there, slices.Equal(there, docs) }}
 }
 
-// state is that of a site between two calls.
+// state is the state of a site between two calls.
 type state struct {
 	docs  Documents
-	given int     // IDs so far
-	over  bool    // what comes now did not happen before the crash
-	turns []uint8 // how many duplicates of each batch came so far
+	given int     // number of IDs assigned so far
+	over  bool    // later calls did not happen before the crash
+	turns []uint8 // number of duplicates of each batch so far
 }
 
-// operation is a call among those that are to be ordered.
+// operation is a call to be ordered.
 type operation struct {
 	*call
-	slot int // of its batch in turns, below 0 for none
+	slot int // index of its batch in turns, or negative
 	turn uint8
 }
 
-// history is what happened to one site.
+// history is the sequence of calls on one site.
 type history struct {
-	ids   []uint64 // that the calls gave, ascending: in the order of their commits
+	ids   []uint64 // IDs that the calls assigned, ascending, in the order of their commits
 	steps int
 }
 
@@ -86,7 +85,7 @@ func (h *history) step(s state, c operation) (bool, state) {
 	}
 	for _, id := range c.ids {
 		switch {
-		case s.docs.has(id): // kept
+		case s.docs.has(id): // the ID of an earlier version
 		case after.given == len(h.ids) || h.ids[after.given] != id:
 			return false, s
 		default:
@@ -97,17 +96,18 @@ func (h *history) step(s state, c operation) (bool, state) {
 	return true, after
 }
 
-// mostSteps bounds the search for an order of the calls. One that there is is found within
-// some thousands, as a rule; that there is none may take for ever to prove.
+// mostSteps bounds the search for an order of the calls. If an order exists, the search usually
+// finds it within some thousand steps. Proving that none exists may take forever.
 const mostSteps = 10_000_000
 
-// explain returns an error unless some order of the calls explains their answers, from an index with some documents on.
+// explain returns an error unless some order of the calls, starting from the documents first,
+// explains their answers.
 func explain(first Documents, calls []*call) error {
 	h := &history{}
 	operations := make([]porcupine.Operation, 0, len(calls))
 	type chain struct {
 		batch  int64
-		within bool // of duplicates of documents of the batch itself
+		within bool // for duplicates of documents of the same batch
 	}
 	slots, turns, givenBy := make(map[chain]int), []uint8(nil), make(map[uint64]int64)
 	for _, c := range calls {
@@ -120,9 +120,9 @@ func explain(first Documents, calls []*call) error {
 		if len(c.gave) > 0 {
 			givenBy[c.gave[0]] = c.batch
 		} else if c.batch != 0 && len(c.ids) == 0 {
-			// The documents of a batch are looked at in turn, but a duplicate of what was stored
-			// before may be found a moment before the others of a commit are stored. These have
-			// their IDs to tell their order.
+			// CheckAndAddBatch decides the documents of a batch in order. But it may find a
+			// duplicate of an earlier stored document before it stores the other documents of the
+			// commit. The IDs of stored documents give their order.
 			in := chain{c.batch, givenBy[c.of] == c.batch}
 			slot, begun := slots[in]
 			if !begun {
@@ -162,10 +162,10 @@ func explain(first Documents, calls []*call) error {
 	return h.unexplained(model, operations)
 }
 
-// unexplained tells how far an order can be found that explains the answers.
+// unexplained reports how many calls an order can explain.
 func (h *history) unexplained(model porcupine.Model, operations []porcupine.Operation) error {
 	tried := h.steps
-	h.steps = mostSteps - 10_000 // some more
+	h.steps = mostSteps - 10_000 // allow some more steps
 	_, info := porcupine.CheckOperationsVerbose(model, operations, 0)
 	var longest []porcupine.Operation
 	for _, order := range info.PartialLinearizationsOperations()[0] {

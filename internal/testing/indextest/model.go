@@ -12,15 +12,15 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// Rule says which documents match, and what becomes of duplicates. Its fields are those
-// of index.Options, with the defaults filled in.
+// Rule determines which documents match and which duplicates are stored. Its fields are fields of
+// index.Options, with the defaults filled in.
 type Rule struct {
 	MaxDistance        int
-	MaxShingleDistance int // below 0: Shingles are not compared
+	MaxShingleDistance int // negative: Shingles are not compared
 	ShortAllowance     int
-	MaxLengthRatio     float64 // below 0: lengths are not compared
+	MaxLengthRatio     float64 // negative: lengths are not compared
 	KeepDuplicates     bool
-	SiteTexts          int // below 0: sites are ignored
+	SiteTexts          int // negative: sites are ignored
 }
 
 // RuleOf returns the rule of an index with these options and this MaxDistance.
@@ -31,7 +31,7 @@ func RuleOf(o index.Options, maxDistance int) Rule {
 	}
 }
 
-// within returns the rule within k bits.
+// within returns the rule with MaxDistance k.
 func (r Rule) within(k int) Rule {
 	r.MaxDistance = k
 	return r
@@ -71,7 +71,7 @@ func (docs Documents) has(id uint64) bool {
 	return slices.ContainsFunc(docs, func(d index.Document) bool { return d.ID == id })
 }
 
-// Without returns the documents but for some.
+// Without returns the documents without those for which gone returns true.
 func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 	if !slices.ContainsFunc(docs, func(d index.Document) bool { return gone(&d) }) {
 		return docs
@@ -79,7 +79,7 @@ func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 	return slices.DeleteFunc(slices.Clone(docs), func(d index.Document) bool { return gone(&d) })
 }
 
-// WithoutKeys returns the documents but for those that have one of the keys.
+// WithoutKeys returns the documents that have none of the keys.
 func (docs Documents) WithoutKeys(keys ...string) Documents {
 	wanted := make(map[string]bool, len(keys))
 	for _, key := range keys {
@@ -88,7 +88,8 @@ func (docs Documents) WithoutKeys(keys ...string) Documents {
 	return docs.Without(func(d *index.Document) bool { return wanted[d.Key] })
 }
 
-// Near returns the documents that match one, by (distance, ID), at most limit unless that is 0.
+// Near returns the documents that match like, by (distance, ID). If limit is not 0, it returns at
+// most limit.
 func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Match {
 	var matches []index.Match
 	for i := range docs {
@@ -103,8 +104,8 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 	return matches
 }
 
-// Bare reports whether a stored document has no record: bulk loads store a document that has nothing but a
-// fingerprint without a record, and so without a time.
+// Bare reports whether a stored document has no record. A bulk load stores a document that has
+// only a fingerprint without a record, and so without a time.
 func Bare(d *index.Document) bool { return d.Added.IsZero() }
 
 // bareWhenLoaded reports whether a bulk load stores a document without a record.
@@ -117,28 +118,29 @@ func keepsID(old, d *index.Document) bool {
 	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
-// Model is what an index has to hold and to answer when calls come one after the other,
-// by the definition of each call. It looks at every document.
+// Model is the expected content of an index after a sequence of calls, by the definition of each
+// call. Each call scans all documents.
 type Model struct {
 	Rule   Rule
 	Docs   Documents
 	NextID uint64
-	Now    time.Time // at which documents arrive; whole seconds, UTC
+	Now    time.Time // time at which documents are added, in whole seconds, UTC
 
-	Counts map[uint64]*Count // by ID, of CheckAndAdd; nil: nothing is counted, and clones share it
+	Counts map[uint64]*Count // counts of CheckAndAdd by ID; nil: nothing is counted; clones share it
 }
 
-// NewModel returns that of an empty index.
+// NewModel returns the model of an empty index.
 func NewModel(rule Rule) *Model { return &Model{Rule: rule, NextID: 1} }
 
-// Clone returns a model that goes its own way. It costs nothing.
+// Clone returns an independent copy. It copies no documents.
 func (m *Model) Clone() *Model {
 	c := *m
-	c.Docs = slices.Clip(m.Docs) // what m appends is not seen in c, and c appends elsewhere
+	c.Docs = slices.Clip(m.Docs) // appending to m or c does not change the other
 	return &c
 }
 
-// store stores a document, instead of the earlier version that has its key, and returns it with its ID and time.
+// store stores a document in place of the earlier version with its key. It returns the document
+// with its ID and time.
 func (m *Model) store(d index.Document) index.Document {
 	d.Added = m.Now
 	if old, known := m.Docs.Key(d.Key); known && keepsID(&old, &d) {
@@ -154,7 +156,8 @@ func (m *Model) store(d index.Document) index.Document {
 	return d
 }
 
-// Add is Index.Add: of several documents with one key, only the last is stored. It sets IDs and times as Add does.
+// Add is Index.Add: of several documents with one key, only the last is stored. It sets IDs and
+// times as Add does.
 func (m *Model) Add(docs ...index.Document) {
 	last, place := lastOfKeys(docs), make(map[string]int)
 	for i := range m.Docs {
@@ -191,8 +194,8 @@ func (m *Model) Add(docs ...index.Document) {
 	}
 }
 
-// Load is compaction.Load: documents are stored one after the other, each under a new ID. It returns how many were
-// replaced by a later one with their key.
+// Load is compaction.Load: it stores the documents in order, each under a new ID. It returns how
+// many of them a later document with the same key replaced.
 func (m *Model) Load(docs ...index.Document) (replaced int) {
 	n, last := len(m.Docs)+len(docs), lastOfKeys(docs)
 	m.Docs = slices.Clip(m.Docs.WithoutKeys(keysOf(docs)...))
@@ -244,11 +247,10 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 	return v
 }
 
-// Delete removes the documents that have one of the keys, and
-// DeleteBefore those that were added before a time. Both return how many they removed.
+// Delete removes the documents with one of the keys. It returns their number.
 func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(keys...)) }
 
-// DeleteBefore is explained at Delete.
+// DeleteBefore removes the documents that were added before t. It returns their number.
 func (m *Model) DeleteBefore(t time.Time) int {
 	return m.keep(m.Docs.Without(func(d *index.Document) bool { return !Bare(d) && d.Added.Before(t) }))
 }
@@ -269,11 +271,11 @@ func (m *Model) Bare() (n uint64) {
 	return n
 }
 
-// mostKeys bounds the keys that Compare asks for.
+// mostKeys bounds the number of keys that Compare looks up.
 const mostKeys = 200
 
-// Compare returns in what an index differs from the model: in its counters, its documents,
-// or what Get finds. nil: in nothing.
+// Compare returns an error that describes a difference between the index and the model: in the
+// counters, the documents or the results of Get. It returns nil if there is none.
 func (m *Model) Compare(x *index.Index) error {
 	ctx := context.Background()
 	got, err := AllDocuments(x)
@@ -300,7 +302,8 @@ func (m *Model) Compare(x *index.Index) error {
 	return nil
 }
 
-// QueryOf asks for what is like a document, in its scope and with its details.
+// QueryOf returns a query for documents like the given one, in its scope and with its Shingles
+// and length.
 func QueryOf(like *index.Document, k, limit int) index.Query {
 	if k == 0 {
 		k = index.Exact
@@ -308,8 +311,9 @@ func QueryOf(like *index.Document, k, limit int) index.Query {
 	return index.Query{Signature: like.Signature(), Scope: like.Scope, MaxDistance: k, Limit: limit}
 }
 
-// Query compares the answer of an index to a query that is like a document, in its scope
-// and with its details, within k bits, at most limit matches unless that is 0.
+// Query compares the answer of an index with the model, for a query within k bits of a document.
+// The query has the scope, the Shingles and the length of the document. If limit is not 0, it
+// returns at most limit matches.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
 	rule := m.Rule.within(k)
 	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
@@ -334,7 +338,7 @@ func AllDocuments(x *index.Index) (docs Documents, err error) {
 	return docs, nil
 }
 
-// Difference tells where two lists part, shortly; "" if they do not.
+// Difference describes the first difference of two lists. It returns "" if they are equal.
 func Difference[T comparable](got, want []T) string {
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -349,7 +353,7 @@ func Difference[T comparable](got, want []T) string {
 	return ""
 }
 
-// Problems returns what Verify finds, as an error; nil: nothing.
+// Problems returns the problems that Verify reports as an error, or nil.
 func Problems(x *index.Index) error {
 	for p := range x.Verify(context.Background(), verify.Options{}) {
 		return fmt.Errorf("verify: %v", p)

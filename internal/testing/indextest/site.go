@@ -10,10 +10,10 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Count is what an index counts of the duplicates of a document.
+// Count has the numbers of duplicates that an index counts for a document.
 type Count struct {
 	Checks uint64
-	Texts  map[index.Document]bool // the duplicates of its site with another text, by the low bits of their digests
+	Texts  map[index.Document]bool // the duplicates of the same site with different text, by the low bits of their digests
 }
 
 // count counts a duplicate.
@@ -37,7 +37,7 @@ func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
 	if m.Rule.SiteTexts < 0 || m.Rule.MaxShingleDistance < 0 {
 		return docs.Near(m.Rule, d, 1)
 	}
-	anything := m.Rule // within k bits
+	anything := m.Rule // m.Rule with only the limit k
 	anything.MaxShingleDistance, anything.MaxLengthRatio = -1, -1
 	near := docs.Near(anything, d, 0)
 	var site []index.Match // the first 17 of the site among the nearest 64
@@ -82,7 +82,7 @@ func farness(d *index.Document, n *index.Match) int {
 	return d.Fingerprint.Distance(n.Fingerprint) + d.Shingles.Distance(n.Shingles)
 }
 
-// ofSite reports whether a document says how different the pages of the site of d are.
+// ofSite reports whether n shows how different the pages of the site of d are.
 func ofSite(d *index.Document, n *index.Match) bool {
 	return oneSite(d, &n.Document) && !d.Shingles.IsZero() && !n.Shingles.IsZero() && d.Tokens > 0 && n.Tokens > 0
 }
@@ -93,7 +93,8 @@ func oneSite(a, b *index.Document) bool {
 	return len(x) > 2 && len(y) > 2 && x[0] == "http:" && y[0] == "http:" && x[2] == y[2]
 }
 
-// CompareCounts returns in what the counts of an index differ from those of the model; nil: in nothing.
+// CompareCounts returns an error that describes a difference between the counts of an index and
+// the model, or nil.
 func (m *Model) CompareCounts(x *index.Index) error {
 	for id := uint64(1); id < m.NextID; id++ {
 		got, err := x.Duplicates(context.Background(), id)

@@ -15,7 +15,7 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// worker is one of the goroutines that call the index.
+// worker is a goroutine that calls the index.
 type worker struct {
 	w     *World
 	rng   *rand.Rand
@@ -28,8 +28,8 @@ func (k *worker) site() (int, *site) {
 	return n, k.w.sites[n]
 }
 
-// draw makes up a document of a site. For some time most are of one group, so that many
-// look for what is just being stored, and then of the next.
+// draw returns a random document of a site. For some time most documents are of one group, so
+// that many calls search for a document that is being stored. Then it changes to the next group.
 func (k *worker) draw(s *site) index.Document {
 	group := s.groups[k.w.clock.Load()/20%int64(len(s.groups))]
 	if k.rng.IntN(4) == 0 {
@@ -58,7 +58,7 @@ func (k *worker) draw(s *site) index.Document {
 	return d
 }
 
-// note keeps calls that have ended.
+// note records calls that have ended.
 func (k *worker) note(start int64, calls ...*call) {
 	end := k.w.clock.Add(1)
 	for _, c := range calls {
@@ -71,8 +71,8 @@ func (k *worker) note(start int64, calls ...*call) {
 	}
 }
 
-// call makes one call, now and then with a context that ends at any moment: what has
-// failed has not happened.
+// call makes one call, sometimes with a context that ends at a random moment. A call that fails
+// must change nothing.
 func (k *worker) call() error {
 	ctx := context.Background()
 	if k.rng.IntN(16) == 0 {
@@ -82,7 +82,7 @@ func (k *worker) call() error {
 	}
 	start := k.w.clock.Add(1)
 	calls, err := k.draws()(ctx)
-	if err != nil { // what has failed has not happened, but for the verdicts that a batch has
+	if err != nil { // a failed call changed nothing, except for the returned verdicts of a batch
 		calls = slices.DeleteFunc(calls, func(c *call) bool { return c.batch == 0 })
 	}
 	k.note(start, calls...)
@@ -92,7 +92,7 @@ func (k *worker) call() error {
 	return err
 }
 
-// draws returns the call to make.
+// draws returns a random call.
 func (k *worker) draws() func(context.Context) ([]*call, error) {
 	batches := 12
 	if k.plan.Batch > 100 {
@@ -113,7 +113,7 @@ func (k *worker) draws() func(context.Context) ([]*call, error) {
 	return k.checkAndAdd
 }
 
-// checked is a call of CheckAndAdd.
+// checked returns a call of CheckAndAdd.
 func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
 	if id := v.Document.ID; id != 0 {
@@ -151,7 +151,7 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 		}
 		docs[i], sites[i] = k.draw(s), n
 		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
-			docs[i].Key = "" // a key that comes again ends what is looked at together
+			docs[i].Key = "" // a repeated key ends a group of documents that are searched together
 		}
 	}
 	if k.rng.IntN(2) == 0 {
@@ -174,7 +174,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	}
 	err := k.w.Index.Add(ctx, docs...)
 	slices.SortStableFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
-	for i := len(docs) - 2; i >= 0; i-- { // the last of a key counts
+	for i := len(docs) - 2; i >= 0; i-- { // the last document with a key counts
 		if docs[i].ID == docs[i+1].ID {
 			docs = slices.Delete(docs, i, i+1)
 		}
@@ -199,7 +199,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	return []*call{c}, err
 }
 
-// removal is a call that removed n documents.
+// removal returns a call that removed n documents.
 func removal(site, n int, without func(Documents) Documents, said ...any) *call {
 	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
 		left := without(docs)
@@ -213,13 +213,13 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	for _, i := range draw(k.rng.IntN, len(s.keys), 1+k.rng.IntN(2)) {
 		keys = append(keys, s.keys[i])
 	}
-	keys = append(keys, keys[0]) // one of them twice
+	keys = append(keys, keys[0]) // one key occurs twice
 	deleted, err := k.w.Index.Delete(ctx, keys...)
 	return []*call{removal(n, deleted, func(docs Documents) Documents { return docs.WithoutKeys(keys...) }, "Delete", keys)}, err
 }
 
-// deleteIDs deletes a single document, as those with and without a record go one after
-// the other.
+// deleteIDs deletes a single document, since documents with and without a record are deleted in
+// separate commits.
 func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	s.mu.Lock()
@@ -230,17 +230,17 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	s.mu.Unlock()
 	deleted, err := k.w.Index.DeleteIDs(ctx, id, id)
 	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
-		err = nil // what is counted is gone
+		err = nil // the counted documents are deleted in spite of the error
 	}
 	return []*call{removal(n, deleted, func(docs Documents) Documents {
 		return docs.Without(func(d *index.Document) bool { return d.ID == id })
 	}, "DeleteIDs", id)}, err
 }
 
-// deleteBefore deletes the documents that were stored more than some seconds, or an hour, ago, in one commit.
+// deleteBefore deletes the documents that are older than some seconds, or an hour, in one commit.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
-	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 { // more than 256 take several commits
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 { // more than 256 documents take several commits
 		before = before.Add(-time.Hour)
 	}
 	_, err = k.w.Index.DeleteBefore(context.Background(), before)
@@ -252,7 +252,7 @@ func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	return calls, err
 }
 
-// asks makes some queries of one moment, each within up to k bits and with a limit.
+// asks makes some queries of one snapshot, each with its own k and limit.
 func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, error)) ([]*call, error) {
 	n, s := k.site()
 	limit, asks := k.rng.IntN(3), k.w.rule.within(k.rng.IntN(k.w.Index.Plan().MaxDistance+1))

@@ -17,49 +17,49 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// Workers is how many goroutines call the index at a time.
+// Workers is the number of goroutines that call the index concurrently.
 const Workers = 8
 
-// site is a small part of an index: what happens here has nothing to do with other
-// sites, and each call within has much to do with the others.
+// site is a small part of an index. Calls on different sites are independent. Calls on one site
+// depend on each other.
 type site struct {
 	scope    string
-	groups   [][]fingerprint.Fingerprint // of near-duplicates
+	groups   [][]fingerprint.Fingerprint // groups of near-duplicates
 	shingles fingerprint.ShingleSignature
 	keys     []string
 	urls     bool      // most keys are URLs of one host, and the texts have several distances
-	docs     Documents // before the calls
+	docs     Documents // before the calls of the round
 
 	mu    sync.Mutex
 	calls []*call
-	ids   []uint64 // of late, to be deleted or not
+	ids   []uint64 // recent IDs, for deletions
 }
 
-// World is an index and what is known of it.
+// World is an index and its expected content.
 type World struct {
 	Options index.Options
 	Index   *index.Index
-	Calls   int64 // so far; what a batch holds counts as one each
-	Moments int64 // crashes looked at
+	Calls   int64 // number of calls so far; each document of a batch counts
+	Moments int64 // number of crashes checked
 
-	// Meanwhile, if set, is called again and again while calls go on. It may change what is on the
-	// disk, but not the stored documents.
+	// Meanwhile, if set, is called repeatedly during the calls of a round. It may change the
+	// files, but not the stored documents.
 	Meanwhile func(ctx context.Context, x *index.Index) error
 
 	dir   string
 	rng   *rand.Rand
 	rule  Rule
 	clock atomic.Int64
-	ticks atomic.Int64 // of the clock that the index looks at
+	ticks atomic.Int64 // clock of the index
 	sites []*site
-	round []int         // the sites of this one
+	round []int         // the sites of the current round
 	at    map[place]int // sites by scope and fingerprint
 
 	syncs   []*call // calls of Sync; with mu held
 	mu      sync.Mutex
 	copies  []*checkpoint
 	copied  int
-	crashes *crashes // nil: the file system does not crash
+	crashes *crashes // nil if the file system does not crash
 }
 
 type place struct {
@@ -67,21 +67,21 @@ type place struct {
 	fp    fingerprint.Fingerprint
 }
 
-// checkpoint is one that was made while calls went on.
+// checkpoint is a checkpoint that was made during calls.
 type checkpoint struct {
 	dir        string
 	start, end int64
-	holds      []Documents // of each site, when all calls have ended
+	holds      []Documents // documents of each site, set when all calls have ended
 }
 
-// NewWorld opens an index in memory, in a file system that crashes if crash is set.
+// NewWorld opens an index in memory. If crash is set, the file system simulates crashes.
 func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 	w := &World{rng: rng, dir: "ix", at: make(map[place]int)}
 	w.Options = index.Options{
 		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
 		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)], ShortAllowance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
-		SiteTexts:      []int{0, 64, 64, -1}[rng.IntN(4)], // fewer texts are drawn
+		SiteTexts:      []int{0, 64, 64, -1}[rng.IntN(4)], // few texts are drawn
 		KeepDuplicates: rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.Sync, index.NoSync}[rng.IntN(4)],
 	}
 	w.Options.Now = w.now
@@ -92,7 +92,7 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 	return w, w.open()
 }
 
-// now goes on by a second each few times that it is asked.
+// now returns a time that advances by one second every eight calls.
 func (w *World) now() time.Time { return time.Unix(1_800_000_000+w.ticks.Add(1)/8, 0).UTC() }
 
 func (w *World) open() (err error) {
@@ -103,8 +103,8 @@ func (w *World) open() (err error) {
 	return nil
 }
 
-// Between closes the index, lets do change what is on the disk but not what is stored,
-// and opens it again.
+// Between closes the index, calls do, and opens the index again. do may change the files, but not
+// the stored documents.
 func (w *World) Between(do func(o index.Options) error) error {
 	err := w.Index.Close()
 	if err == nil && do != nil {
@@ -113,8 +113,8 @@ func (w *World) Between(do func(o index.Options) error) error {
 	return errors.Join(err, w.open())
 }
 
-// newSites adds n sites. The first of them has the empty scope, and so bare documents.
-// Where they are few, there are groups for all the time that they are used.
+// newSites adds n sites. The first one has the empty scope, and therefore bare documents. If
+// there are few sites, each gets enough groups for its whole life.
 func (w *World) newSites(n int) []int {
 	groups := max(4, 96/n)
 	var numbers []int
@@ -146,19 +146,18 @@ func (w *World) newSites(n int) []int {
 	return numbers
 }
 
-// Plan of a round: how many sites are in it, how many calls each worker makes, and how
-// large batches are.
+// Plan has the number of sites of a round, the number of calls per worker, and the batch size.
 type Plan struct{ Sites, Calls, Batch int }
 
-// largeBatch is how many documents make a batch with hardly any key twice.
+// largeBatch is the size from which a batch hardly ever repeats a key.
 const largeBatch = 64
 
-// Plans are a few sites under single calls, and many sites under batches that are as
-// large as, and larger than, what the index compares document by document.
+// Plans has rounds of single calls on few sites and rounds of batches on many sites. Some batches
+// are larger than the index compares document by document.
 var Plans = []Plan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {400, 4, 250}}
 
-// Round lets all workers call the index, and compares what they were told, what is stored
-// in the end, and what crashes would have left, with the model.
+// Round lets all workers call the index. It then compares the answers, the stored documents and
+// the files after crashes with the model.
 func (w *World) Round(p Plan) error {
 	sites := w.newSites(max(1, p.Sites/2))
 	for len(sites) < min(p.Sites, len(w.sites)) {
@@ -168,7 +167,7 @@ func (w *World) Round(p Plan) error {
 	}
 	w.round = sites
 	errs := make([]error, Workers+1)
-	if w.Options.Durability == index.NoSync { // or a crash may go back further than this
+	if w.Options.Durability == index.NoSync { // without this sync, a crash could lose earlier rounds
 		if err := w.Index.Sync(context.Background()); err != nil {
 			return err
 		}
@@ -199,7 +198,8 @@ func (w *World) Round(p Plan) error {
 	return w.settle()
 }
 
-// meanwhile calls Meanwhile until it is over. Now and then its context ends at any moment.
+// meanwhile calls Meanwhile until over ends. Some calls get a context that ends at a random
+// moment.
 func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
 	for w.Meanwhile != nil && over.Err() == nil {
 		ctx, cancel := over, context.CancelFunc(func() {})
@@ -212,12 +212,12 @@ func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
 			return err
 		}
 		cancel()
-		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // most of the time is for calls
+		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // leave most of the time to the calls
 	}
 	return nil
 }
 
-// settle compares with the model, and begins anew from what is stored.
+// settle compares the index with the model and makes its content the start of the next round.
 func (w *World) settle() error {
 	left, err := w.look(w.Index)
 	if err != nil {
@@ -257,7 +257,7 @@ func (w *World) settle() error {
 	return nil
 }
 
-// look returns what each site holds, and an error if the index is not in order.
+// look returns the documents of each site. It verifies the index.
 func (w *World) look(x *index.Index) ([]Documents, error) {
 	if err := Problems(x); err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (w *World) look(x *index.Index) ([]Documents, error) {
 	return sites, nil
 }
 
-// lookAt opens an index and looks at it.
+// lookAt opens an index and calls look.
 func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
 	o := w.Options
 	o.FS, o.MustExist = fs, true
@@ -288,7 +288,7 @@ func (w *World) lookAt(fs vfs.FS, dir string) (sites []Documents, err error) {
 	return sites, errors.Join(err, x.Close())
 }
 
-// documents returns what each site holds.
+// documents returns the documents of each site.
 func (w *World) documents(ctx context.Context, x *index.Index) (sites []Documents, err error) {
 	sites = make([]Documents, len(w.sites))
 	for d, err := range x.Documents(ctx) {

@@ -1,5 +1,5 @@
-// Package testenv gives random tests their seed, says how much they are to do, ends them at an error, and sees that nothing of
-// them runs on.
+// Package testenv provides the seed and the amount of work of random tests. It also ends tests on
+// errors and detects leaked goroutines.
 package testenv
 
 import (
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Seed is the same by default, so that a test passes today if it did yesterday, and with
-// NEARDUP_LONG another one each time. It is in the log of a test that fails, and
-// NEARDUP_SEED repeats the run.
+// Seed returns the seed of a random test. It is constant by default, so that a result can be
+// reproduced. With NEARDUP_LONG it differs in each run. A failing test logs it, and NEARDUP_SEED
+// sets it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)
@@ -35,11 +35,11 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Long reports whether tests are to run at full length.
+// Long reports whether tests run at full length.
 func Long() bool { return os.Getenv("NEARDUP_LONG") != "" }
 
-// Number returns how many of something to do: with -short, by default, with NEARDUP_CI and
-// with NEARDUP_LONG.
+// Number returns one of four amounts of work: for -short, for the default, for NEARDUP_CI and for
+// NEARDUP_LONG.
 func Number(short, usual, ci, long int) int {
 	switch {
 	case Long():
@@ -52,7 +52,7 @@ func Number(short, usual, ci, long int) int {
 	return usual
 }
 
-// Asked returns the number that a variable of the environment has; n, where it has none.
+// Asked returns the number in an environment variable, or n if the variable is not set.
 func Asked(t testing.TB, variable string, n int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -66,7 +66,7 @@ func Asked(t testing.TB, variable string, n int) int {
 	return n
 }
 
-// Must ends a test at an error.
+// Must fails a test if an error is not nil.
 func Must(t interface {
 	Helper()
 	Fatal(...any)
@@ -77,7 +77,8 @@ func Must(t interface {
 	}
 }
 
-// Program returns the path of a program, without which the test is skipped; not under NEARDUP_CI.
+// Program returns the path of a program. If the program is missing, it skips the test, or fails
+// it with NEARDUP_CI.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -89,7 +90,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// NoMoreGoroutines waits until there are no more than before, a minute at most.
+// NoMoreGoroutines waits up to a minute until there are no more goroutines than before.
 func NoMoreGoroutines(t testing.TB, before int) {
 	t.Helper()
 	for range 6000 {
@@ -101,9 +102,9 @@ func NoMoreGoroutines(t testing.TB, before int) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// MostlyWait lets more tests of a package go side by side than there are processors, unless -parallel says how many:
-// most of their time they wait, for the disk, other processes or limits of time. Under the race detector they do not. It is
-// for TestMain.
+// MostlyWait is for TestMain. It lets a package run more tests in parallel than there are
+// processors, unless -parallel is given. These tests mostly wait for the disk, other processes or
+// timers. Under the race detector it does nothing.
 func MostlyWait() {
 	flag.Parse()
 	if Race {
@@ -114,14 +115,14 @@ func MostlyWait() {
 	}
 }
 
-// Race: the race detector is on, which takes much memory, address space and time.
+// Race reports whether the race detector is on, which costs much memory, address space and time.
 var Race = func() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }()
 
-// PeakHeap returns how much the live heap grows at most while f runs, by the last garbage collections.
-// Garbage that a loaded machine collects late does not count.
+// PeakHeap returns the maximal growth of the live heap while f runs, measured by garbage
+// collections. Garbage that a busy machine collects late does not count.
 func PeakHeap(f func()) (peak uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

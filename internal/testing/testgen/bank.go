@@ -18,8 +18,8 @@ type bank struct {
 	slots    map[string][]string
 }
 
-// readBank reads a file of banks. "[slot colour]" begins a slot, whose values are
-// parted by "|"; "[leaf]" begins a section, a sentence on each line.
+// readBank reads a file of banks. "[slot colour]" begins a slot, with values separated by "|".
+// "[leaf]" begins a section with one sentence per line.
 func readBank(t testing.TB, files fs.FS, name string) *bank {
 	t.Helper()
 	data, err := fs.ReadFile(files, name)
@@ -46,8 +46,8 @@ func readBank(t testing.TB, files fs.FS, name string) *bank {
 
 var gap = regexp.MustCompile(`\{([a-z]+)(?::(\d+)-(\d+))?\}`)
 
-// filler fills the gaps of one page. It goes through each slot in an order of
-// the page's own, so that a word returns only when the slot is used up.
+// filler fills the gaps of one page. It uses each slot in an order of its own, so that a word is
+// repeated only after all words of the slot.
 type filler struct {
 	bank  *bank
 	rng   *rng
@@ -75,8 +75,8 @@ func (f *filler) word(slot string) string {
 
 var articleBeforeVowel = regexp.MustCompile(`\b([Aa]) ([aeiou][a-z]*)`)
 
-// sentence fills the gaps and mends what filling them breaks: "a upright", and
-// a small letter at the beginning.
+// sentence fills the gaps and corrects the result: "a upright" and a small letter at the
+// beginning.
 func (f *filler) sentence(pattern string) string {
 	text := gap.ReplaceAllStringFunc(pattern, func(g string) string {
 		m := gap.FindStringSubmatch(g)

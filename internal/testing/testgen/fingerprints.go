@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Set is fingerprints with a name.
+// Set is a named set of fingerprints.
 type Set struct {
 	Name         string
 	Fingerprints []uint64
 }
 
-// Sets are random fingerprints, clustered ones, and such as trip a search.
+// Sets returns random, clustered and adversarial fingerprints.
 func Sets(rng *rand.Rand, n int) []Set {
 	return []Set{
 		{"uniform", Uniform(rng, n)},
@@ -21,7 +21,7 @@ func Sets(rng *rand.Rand, n int) []Set {
 	}
 }
 
-// Flip flips n different bits among those of a mask.
+// Flip inverts n different bits of a mask in fp.
 func Flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
 	for n = min(n, bits.OnesCount64(mask)); n > 0; {
 		if bit := uint64(1) << rng.IntN(64); mask&bit != 0 {
@@ -31,7 +31,7 @@ func Flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
 	return fp
 }
 
-// Uniform makes random fingerprints.
+// Uniform returns random fingerprints.
 func Uniform(rng *rand.Rand, n int) []uint64 {
 	fps := make([]uint64, n)
 	for i := range fps {
@@ -40,8 +40,8 @@ func Uniform(rng *rand.Rand, n int) []uint64 {
 	return fps
 }
 
-// Clustered makes 40 % of the fingerprints by flipping 0 to 12 bits of another one,
-// and a tenth by repeating one of three, for postings that are bitmaps.
+// Clustered returns fingerprints of which 40 % are near another one, 0 to 12 bits away. A tenth
+// repeats one of three fingerprints, for postings that are bitmaps.
 func Clustered(rng *rand.Rand, n int) []uint64 {
 	fps := Uniform(rng, n)
 	for i := 3; i < n; i++ {
@@ -55,10 +55,10 @@ func Clustered(rng *rand.Rand, n int) []uint64 {
 	return fps
 }
 
-// Adversarial makes what trips a search by prefixes and by blocks: zeros, ones, single
-// bits, runs without a gap, which pack densest, and many fingerprints that differ in a
-// few bits, or low or high bits, only, so that the range of a prefix goes over several
-// packed blocks in some tables.
+// Adversarial returns fingerprints that are difficult for a search by prefixes and blocks: zeros,
+// ones, single bits, and consecutive numbers, which take the least space. Many fingerprints
+// differ in a few bits, or only in low or high bits. In some tables, the range of a prefix then
+// extends over several packed blocks.
 func Adversarial(rng *rand.Rand, n int) []uint64 {
 	fps := []uint64{0, ^uint64(0), 1, 1 << 63, ^uint64(1), ^uint64(0) >> 1}
 	for shift := range 64 {
@@ -70,7 +70,7 @@ func Adversarial(rng *rand.Rand, n int) []uint64 {
 		case 0, 1:
 			fps = append(fps, run+i)
 		case 2:
-			fps = append(fps, bits.Reverse64(run+i)) // a run for the last block of bits
+			fps = append(fps, bits.Reverse64(run+i)) // a run in the last block of bits
 		case 3, 4:
 			fps = append(fps, other&^(1<<40-1)|rng.Uint64N(1<<40))
 		case 5:
@@ -85,8 +85,8 @@ func Adversarial(rng *rand.Rand, n int) []uint64 {
 	return fps[:n]
 }
 
-// Queries mixes stored fingerprints, ones up to k+2 bits from stored ones, and
-// strangers.
+// Queries returns stored fingerprints, fingerprints up to k+2 bits from stored ones, and
+// unrelated ones.
 func Queries(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
 	queries := make([]uint64, n)
 	for i := range queries {
@@ -96,7 +96,7 @@ func Queries(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
 			queries[i] = rng.Uint64()
 		case 1:
 			queries[i] = near
-		case 2: // by the lowest bits, over the ends of ranges
+		case 2: // change the lowest bits, which may cross the end of a range
 			queries[i] = Flip(rng, near, 0xf, rng.IntN(k+3))
 		default:
 			queries[i] = Flip(rng, near, ^uint64(0), rng.IntN(k+3))

@@ -11,20 +11,21 @@ import (
 //go:embed labelled
 var labelledTexts embed.FS
 
-// Text is a document for measuring how well near-duplicates are found.
+// Text is a document for measurements of quality.
 type Text struct{ ID, Text string }
 
 // Label is the similarity of two Texts, 2·LCS/(a+b) of their tokens.
 type Label struct {
 	Similarity float64
-	A, B       int // places among the texts
+	A, B       int // indexes of the texts
 }
 
-// labelFrom is the least similarity that is listed.
+// labelFrom is the smallest similarity that Labels returns.
 const labelFrom = 0.6
 
-// Labels gives the similarity of all pairs of texts that have 0.6 or more. tokens is
-// fingerprint.Tokens, whose package is tested with this one.
+// Labels returns the pairs of texts whose similarity is at least 0.6. tokens is
+// fingerprint.Tokens. The tests of package fingerprint use this package, so it cannot import that
+// package.
 func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
 	numbers := make(map[string]int)
 	sequences := make([][]int, len(texts))
@@ -39,7 +40,7 @@ func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
 		}
 	}
 	for b, y := range sequences {
-		places := make([][]int, len(numbers)) // of each token in y
+		places := make([][]int, len(numbers)) // positions of each token in y
 		for i, token := range y {
 			places[token] = append(places[token], i)
 		}
@@ -56,9 +57,9 @@ func Labels(texts []Text, tokens func(string) []string) (labels []Label) {
 	return labels
 }
 
-// commonSubsequence is the length of the longest one of x and a sequence of n tokens, of which
-// it has the places: the bit-parallel form of Hyyrö (2004), in which a cleared bit is a place
-// where the length grows.
+// commonSubsequence returns the length of the longest common subsequence of x and a sequence of n
+// tokens with the given positions. It is the bit-parallel algorithm of Hyyrö (2004), in which a
+// cleared bit marks a position where the length grows.
 func commonSubsequence(x []int, places [][]int, n int) int {
 	row := make([]uint64, n/64+1)
 	for i := range row {
@@ -94,12 +95,13 @@ func commonSubsequence(x []int, places [][]int, n int) int {
 	return length
 }
 
-// Scripts in which ShortTexts come.
+// Scripts lists the scripts of ShortTexts.
 var Scripts = []string{"english", "russian", "arabic", "chinese", "japanese"}
 
-// ShortTexts makes questions, posts of a forum, product cards and steps of tutorials, of 10 to 60
-// words in five scripts: so many of each kind and script that have nothing to do with each other
-// but a small bank of sentences, and three edited forms of each, the last of which differ in up to a third of the words.
+// ShortTexts returns questions, forum posts, product cards and tutorial steps of 10 to 60 words
+// in five scripts. For each kind and script it makes the given number of families. Texts of
+// different families share only sentences of a small bank. Each family has three edited forms, of
+// which the last differs in up to a third of the words.
 func ShortTexts(t testing.TB, seed uint64, families int) (texts []Text) {
 	t.Helper()
 	for _, script := range Scripts {
@@ -121,7 +123,7 @@ func ShortTexts(t testing.TB, seed uint64, families int) (texts []Text) {
 	return texts
 }
 
-// edit changes words of a text: up to so many in a hundred, and one at least.
+// edit changes up to percent % of the words of a text, and at least one.
 func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) string {
 	words, space := strings.Fields(text), " "
 	if unspaced {
@@ -148,9 +150,9 @@ func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) stri
 	return strings.Join(words, space)
 }
 
-// References makes pages of one template, the reference of a made-up library: so many classes,
-// and two later releases of each, in which some sentences are others. The names of the class and
-// from one sentence to half of the page are a class's own.
+// References returns pages of one template, the reference of a made-up library. Each class has a
+// page and two later releases, which change some sentences. Each class has its own names. Its own
+// sentences are between one sentence and half of the page.
 func References(t testing.TB, seed uint64, classes int) (texts []Text) {
 	t.Helper()
 	layout := template.Must(template.ParseFS(labelledTexts, "labelled/reference.tmpl"))

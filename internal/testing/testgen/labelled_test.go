@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// naiveCommonSubsequence is the definition, by its table.
+// naiveCommonSubsequence computes the length by dynamic programming.
 func naiveCommonSubsequence(x, y []int) int {
 	row := make([]int, len(y)+1)
 	for _, a := range x {
@@ -47,8 +47,8 @@ func TestCommonSubsequence(t *testing.T) {
 	}
 }
 
-// Labelled texts are what they say: of 10 to 60 words or so, or one template; with near-duplicates,
-// and pairs that are almost; and the same from one seed however many are made.
+// TestLabelledTexts checks the properties of the labelled texts: their lengths, near-duplicates,
+// and pairs that are almost near-duplicates. The texts of a seed must not depend on their number.
 func TestLabelledTexts(t *testing.T) {
 	for name, make := range map[string]func(seed uint64, n int) []Text{
 		"short":     func(seed uint64, n int) []Text { return ShortTexts(t, seed, n) },

@@ -9,13 +9,13 @@ import (
 	"github.com/neardup/neardup/internal/radix"
 )
 
-// Key is a way to make the first words of records.
+// Key is a named distribution of the first words of records.
 type Key struct {
 	Name string
 	Next func(r *rand.Rand, i int) uint64
 }
 
-// Keys are even ones, and such as are meant to hurt a distribution sort.
+// Keys has even distributions, and some that are difficult for a distribution sort.
 var Keys = []Key{
 	{"random", func(r *rand.Rand, _ int) uint64 { return r.Uint64() }},
 	{"equal", func(*rand.Rand, int) uint64 { return 0x0123456789abcdef }},
@@ -41,7 +41,7 @@ var Keys = []Key{
 		}
 		return 1 << 63
 	}},
-	// At each level of distribution all but a few records share a bucket.
+	// At each level of distribution, all but a few records share a bucket.
 	{"nested", func(r *rand.Rand, _ int) uint64 {
 		if r.IntN(20) > 0 {
 			return r.Uint64N(3)
@@ -56,7 +56,7 @@ var Keys = []Key{
 	}},
 }
 
-// RecordOf fills a record with as many words as it has.
+// RecordOf fills a record with the given words, as many as it has.
 func RecordOf[R radix.Record](words ...uint64) (r R) {
 	for i := range min(len(r), len(words)) {
 		r[i] = words[i]
@@ -64,7 +64,7 @@ func RecordOf[R radix.Record](words ...uint64) (r R) {
 	return r
 }
 
-// Records gives records with their position in the second word, if there is one.
+// Records returns records with their position in the second word, if there is one.
 func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
 	random := rand.New(rand.NewPCG(seed, 0))
 	records := make([]R, n)
@@ -74,7 +74,7 @@ func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint
 	return records
 }
 
-// StableSorted is what a sort of records has to give.
+// StableSorted returns the records in stable order.
 func StableSorted[R radix.Record](records []R) []R {
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b R) int { return cmp.Compare(a[0], b[0]) })

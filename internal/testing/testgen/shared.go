@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Shared is the path of a file of real documents, in ../shared/data beside the repository.
-// Where there is none, the test is skipped.
+// Shared returns the path of a file of real documents in ../shared/data, next to the repository.
+// If the file does not exist, it skips the test.
 func Shared(t testing.TB, name string) string {
 	t.Helper()
 	root, err := os.Getwd()

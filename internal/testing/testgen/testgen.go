@@ -1,10 +1,10 @@
-// Package testgen makes what tests and benchmarks read: texts of one template, short ones in several
-// scripts, fingerprints that are random, clustered or trip a search, and records whose order hurts a
-// sort. Its own tests make pages and archives of them.
+// Package testgen makes the input of tests and benchmarks: texts of one template, short texts in
+// several scripts, random, clustered and adversarial fingerprints, and records for sorting. Its
+// own tests make pages and archives of them.
 //
-// The same seed gives the same bytes, on any platform and with any Go release, but for
-// gzip members, whose content is fixed and whose compression is not. Nothing was taken from
-// a real site: the sentences are under text, and every host has a reserved name (RFC 2606).
+// The same seed gives the same bytes on any platform and with any Go release. Only the
+// compression of gzip members may differ. Nothing was taken from a real site. The directory text
+// has the sentences, and every host has a reserved name (RFC 2606).
 package testgen
 
 import (
@@ -13,13 +13,12 @@ import (
 	"math/rand/v2"
 )
 
-// rng draws by remainder from a PCG source, whose output Go has fixed. The
-// methods of rand.Rand carry no such promise, and the crawl must not change
-// with the Go release. The bias of the remainder does not matter here.
+// rng draws by remainder from a PCG source, whose output Go guarantees. The methods of rand.Rand
+// have no such guarantee, and the crawl must not change with the Go release. The bias of the
+// remainder does not matter here.
 type rng struct{ source *rand.PCG }
 
-// newRNG gives every name a stream of its own, so that a new document leaves
-// all others as they were.
+// newRNG returns a separate stream per name, so that a new document does not change any other.
 func newRNG(seed uint64, name string) *rng {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -43,7 +42,7 @@ func (r *rng) permutation(n int) []int {
 	return order
 }
 
-// Sequence yields all of them, and no error.
+// Sequence yields all elements, without errors.
 func Sequence[T any](all []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, one := range all {

@@ -1,5 +1,5 @@
-// Package testhook lets tests decide what is otherwise decided by cost, or by who calls. Without one, nothing
-// of it has an effect.
+// Package testhook lets tests make choices that the index otherwise makes by cost or by caller. A
+// context without hooks changes nothing.
 package testhook
 
 import (
@@ -9,8 +9,8 @@ import (
 
 type scannedBatches struct{}
 
-// WithScannedBatches returns a context in which index.QueryBatch answers its queries by a pass
-// over the index, or one by one.
+// WithScannedBatches returns a context that selects the method of index.QueryBatch: one scan of
+// the index, or single queries.
 func WithScannedBatches(ctx context.Context, scanned bool) context.Context {
 	return context.WithValue(ctx, scannedBatches{}, scanned)
 }
@@ -23,19 +23,19 @@ func ScannedBatches(ctx context.Context) (scanned, set bool) {
 
 type parts struct{ searched, applied int }
 
-// WithParts returns a context by which index.CheckAndAddBatch applies a window in parts of so many documents,
-// and searches for so many at a time.
+// WithParts returns a context that makes index.CheckAndAddBatch search and apply a window in
+// parts of the given numbers of documents.
 func WithParts(ctx context.Context, searched, applied int) context.Context {
 	return context.WithValue(ctx, parts{}, parts{searched, applied})
 }
 
-// Parts returns what WithParts has set.
+// Parts returns the values set by WithParts.
 func Parts(ctx context.Context) (searched, applied int, set bool) {
 	p, set := ctx.Value(parts{}).(parts)
 	return p.searched, p.applied, set
 }
 
-// Countdown is a context that is cancelled when it is asked for the n-th time.
+// Countdown is a context that is cancelled at its n-th check.
 type Countdown struct {
 	context.Context
 	cancel context.CancelFunc
@@ -43,13 +43,13 @@ type Countdown struct {
 	n      int64
 }
 
-// NewCountdown returns one that is never cancelled if n is negative.
+// NewCountdown returns a Countdown that is cancelled at check n, or never if n is negative.
 func NewCountdown(n int64) *Countdown {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Countdown{Context: ctx, cancel: cancel, n: n}
 }
 
-// Asked returns how many times it was asked.
+// Asked returns the number of checks so far.
 func (c *Countdown) Asked() int64 { return c.asked.Load() }
 
 func (c *Countdown) ask() {
@@ -58,6 +58,6 @@ func (c *Countdown) ask() {
 	}
 }
 
-// Err and Done are those of a context.
+// Err and Done count a check.
 func (c *Countdown) Err() error            { c.ask(); return c.Context.Err() }
 func (c *Countdown) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
