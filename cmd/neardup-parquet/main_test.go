@@ -204,7 +204,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestVerdicts compares the verdicts for the rows of a Parquet file with those for the same documents as JSON Lines.
+// TestVerdicts compares the verdicts for the rows of a Parquet file with those for the same
+// documents as JSON Lines.
 func TestVerdicts(t *testing.T) {
 	neardup := filepath.Join(t.TempDir(), "neardup")
 	build := exec.Command("go", "build", "-o", neardup, "./cmd/neardup")

@@ -22,7 +22,8 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// apiLine is a section of docs/reference/output.md: what a line is, and command lines that print some.
+// apiLine is a section of docs/reference/output.md: the fields of a line, and command lines that
+// print such lines.
 type apiLine struct {
 	section string
 	line    any
@@ -45,7 +46,8 @@ var apiLines = []apiLine{
 	{"export, other lines", export.Line{}, nil},
 }
 
-// The tables of docs/reference/output.md list the fields of the printed objects.
+// TestAPIFields tests that the tables of docs/reference/output.md list the fields of the printed
+// objects.
 func TestAPIFields(t *testing.T) {
 	page := apiPage(t)
 	for _, a := range apiLines {
@@ -65,7 +67,7 @@ func TestAPIFields(t *testing.T) {
 	}
 }
 
-// Each subcommand prints such lines, and no others.
+// TestAPILines tests that each subcommand prints only lines with these fields.
 func TestAPILines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,7 +95,7 @@ func TestAPILines(t *testing.T) {
 	}
 }
 
-// The exit codes of docs/reference/output.md are all that there are.
+// TestAPIExitCodes tests that docs/reference/output.md lists all exit codes.
 func TestAPIExitCodes(t *testing.T) {
 	var got []string
 	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
@@ -112,8 +114,8 @@ func apiPage(t *testing.T) string {
 	return string(page)
 }
 
-// fieldsOf lists the fields of a JSON object: those of one within it behind a dot, unless one
-// like it was seen before.
+// fieldsOf lists the fields of a JSON object. The fields of a nested object follow a dot. They
+// are left out if the type was listed before.
 func fieldsOf(of reflect.Type, before string, seen map[reflect.Type]bool) (fields []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -126,7 +128,7 @@ func fieldsOf(of reflect.Type, before string, seen map[reflect.Type]bool) (field
 		case !f.IsExported() || name == "-":
 			continue
 		case name == "":
-			name = f.Name // which no line should have
+			name = f.Name // no line should have such a name
 		}
 		kind, inner := kindOfField(f.Type)
 		if strings.HasPrefix(options, "omit") {
@@ -145,7 +147,8 @@ func fieldsOf(of reflect.Type, before string, seen map[reflect.Type]bool) (field
 	return fields
 }
 
-// kindOfField is the type of a field in JSON, and of an object, or of those of an array, its own.
+// kindOfField returns the JSON type of a field, and the Go type of an object or of the objects in
+// an array.
 func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -166,8 +169,9 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 	return "integer", nil
 }
 
-// TestServedLineIsThatOfDedup: a line of /v1/check has the fields of a line of dedup, with the same types. Only
-// dedup has the position of a record in its inputs, and the ID of a stored document.
+// TestServedLineIsThatOfDedup tests that a line of /v1/check has the same fields and types as a
+// line of dedup. Only dedup has the position of a record in its inputs, and the ID of a stored
+// document.
 func TestServedLineIsThatOfDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[documents.Line](), "", make(map[reflect.Type]bool)) {

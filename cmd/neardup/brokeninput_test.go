@@ -13,12 +13,12 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestBrokenInput: where a file is broken, the subcommands do the work on what can be read
-// of it, say where it is broken, and fail.
+// TestBrokenInput tests a broken file. Each subcommand must process the readable part, report
+// where the file is broken, and fail.
 func TestBrokenInput(t *testing.T) {
 	t.Parallel()
 	line := `{"key":"one","fingerprint":"00000000000000ff"}` + "\n"
-	// So long that some of it comes out before the end is missed.
+	// The line is so long that some of it is decompressed before the end is found missing.
 	long := line + `{"key":"two","fingerprint":"` + strings.Repeat("z", 1<<20) + `"}` + "\n"
 	whole := testgen.Gzip(line)
 	record := "WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: one\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nsome text\r\n\r\n"
@@ -61,7 +61,7 @@ func TestBrokenInput(t *testing.T) {
 	})
 }
 
-// wantBroken runs a subcommand over an input of which a document named one can be read.
+// wantBroken runs a subcommand with an input in which a document named one is readable.
 func wantBroken(t *testing.T, args []string, in io.Reader, name, reason string) {
 	t.Helper()
 	var out, diagnostics bytes.Buffer

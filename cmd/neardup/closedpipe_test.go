@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// TestBrokenPipeElsewhere: a broken pipe or connection that is not standard output is a failure with a message.
+// TestBrokenPipeElsewhere: a broken pipe or connection that is not standard output is a failure
+// with a message.
 func TestBrokenPipeElsewhere(t *testing.T) {
 	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
 	var diagnostics bytes.Buffer
@@ -24,8 +25,9 @@ func TestBrokenPipeElsewhere(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: when nobody reads standard output any more, each subcommand ends as cat does, without a
-// message, whatever it writes, also while there is more to read, and leaves no temporary index.
+// TestClosedPipe tests that each subcommand ends without a message, as cat does, if standard
+// output is closed. This must also work if there is more input, and no temporary index may
+// remain.
 func TestClosedPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes are different there")
@@ -47,7 +49,7 @@ func TestClosedPipe(t *testing.T) {
 		words := strings.Fields(strings.NewReplacer("DIR", dir, "LIST", list).Replace(args))
 		var diagnostics bytes.Buffer
 		code := 0
-		if args == "dedup --format fingerprints -" { // with what main does about signals
+		if args == "dedup --format fingerprints -" { // also tests the signal handling of main
 			cmd := process(words...)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(more), w, &diagnostics
 			cmd.Run()

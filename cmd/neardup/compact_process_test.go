@@ -20,7 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// contents are the documents that an index should have.
+// contents has the documents that an index should have.
 type contents struct {
 	keyed map[string]fingerprint.Fingerprint
 	bare  []fingerprint.Fingerprint
@@ -36,7 +36,7 @@ func (c *contents) add(docs []index.Document) {
 	}
 }
 
-// exported is what export prints, sorted.
+// exported returns the expected output of export, sorted.
 func (c *contents) exported() []string {
 	var lines []string
 	for key, fp := range c.keyed {
@@ -49,7 +49,7 @@ func (c *contents) exported() []string {
 	return lines
 }
 
-// drawDocuments makes documents, half of them with a key, that may come again.
+// drawDocuments returns documents. Half of them have a key, and keys may be repeated.
 func drawDocuments(r *rand.Rand, n, keys int) []index.Document {
 	docs := make([]index.Document, n)
 	for i := range docs {
@@ -70,7 +70,7 @@ func writeFingerprints(t *testing.T, path string, docs []index.Document) {
 	writeFile(t, path, strings.ReplaceAll(out.String(), "\t\n", "\n"))
 }
 
-// sizes of the index that is worked on, and of what is imported into it.
+// sizes has the size of the index and of the imported data.
 type sizes struct{ packed, since, deleted, keys, imported int }
 
 func testSizes() sizes {
@@ -80,8 +80,8 @@ func testSizes() sizes {
 	return sizes{6_000, 2_000, 200, 4_000, 2_000}
 }
 
-// makeIndex makes an index of which most documents are packed and the others came
-// since, and of both some were replaced and deleted.
+// makeIndex makes an index with many packed documents and some live ones. Some of both were
+// replaced or deleted.
 func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	t.Helper()
 	c := &contents{keyed: make(map[string]fingerprint.Fingerprint)}
@@ -113,7 +113,7 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) *contents {
 	return c
 }
 
-// change is a command that is killed, and what an index has before and after it.
+// change is a command that is killed, with the contents of the index before and after it.
 type change struct {
 	args          []string
 	before, after []string
@@ -121,8 +121,8 @@ type change struct {
 	took          time.Duration
 }
 
-// A compaction or an import that is killed at any moment has been done or not, as a
-// whole, and can be done again.
+// TestKillCompaction kills a compaction or an import at a random moment. The index must have the
+// state before or after the command, and the command must work again.
 func TestKillCompaction(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t)
@@ -131,7 +131,7 @@ func TestKillCompaction(t *testing.T) {
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		kills = 200
-	case testing.Short(): // as under the race detector, with which every run takes ten times as long
+	case testing.Short(): // used with the race detector, with which every run takes ten times as long
 		kills = 2
 	case os.Getenv("NEARDUP_CI") != "":
 		kills = 20
@@ -153,7 +153,7 @@ func TestKillCompaction(t *testing.T) {
 		{args: []string{"import", input}, before: before, after: c.exported()},
 	}
 	copied := filepath.Join(dir, "copy")
-	for _, change := range changes { // measures the time that the command takes
+	for _, change := range changes { // measures the duration of the command
 		must(t, os.CopyFS(copied, os.DirFS(base)))
 		change.finish(t, copied)
 		must(t, os.RemoveAll(copied))
@@ -180,12 +180,13 @@ func TestKillCompaction(t *testing.T) {
 	t.Log(done)
 }
 
-// command is the command on an index.
+// command returns the arguments of the command for an index.
 func (c *change) command(dir string) []string {
 	return append([]string{c.args[0], "--index", dir}, c.args[1:]...)
 }
 
-// kill starts the command and kills it after some time. It reports whether the command ended before.
+// kill starts the command and kills it after a random time. It reports whether the command ended
+// before that.
 func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (ended bool) {
 	t.Helper()
 	cmd := process(c.command(dir)...)
@@ -193,13 +194,13 @@ func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (ended bool) {
 	time.Sleep(time.Duration(r.Int64N(int64(max(c.took, 100*time.Millisecond)) * 5 / 4)))
 	cmd.Process.Kill()
 	err := cmd.Wait()
-	if err != nil && cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // there, a kill is an exit too
+	if err != nil && cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // on Windows, a killed process has exited too
 		t.Fatalf("%v: %v", c.args, err)
 	}
 	return err == nil
 }
 
-// check finds out whether the command has been done, and that nothing else has.
+// check reports whether the command took effect, and that nothing else changed.
 func (c *change) check(t *testing.T, dir string) (done bool) {
 	t.Helper()
 	x, err := index.Open(dir, &index.Options{ReadOnly: true})
@@ -222,7 +223,7 @@ func (c *change) check(t *testing.T, dir string) (done bool) {
 	return done
 }
 
-// finish does the command, if it has not been done, and then compacts.
+// finish runs the command, unless it took effect before, and then compacts.
 func (c *change) finish(t *testing.T, dir string) {
 	t.Helper()
 	if !c.check(t, dir) {

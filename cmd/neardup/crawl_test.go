@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestCrawlComesOutAsExpected deduplicates testdata/crawl. testdata/crawl-expected.tsv has
-// each of its documents with the group of pages that a person would call the same, and
-// what becomes of it: new; duplicate, of one of its group; confused, a duplicate of
-// another group; no-page, without a text of its own.
+// TestCrawlComesOutAsExpected deduplicates testdata/crawl. Each line of
+// testdata/crawl-expected.tsv has a document, its group of pages that a person would call the
+// same, and its expected result. The results are new, duplicate (of its group), confused (a
+// duplicate of another group) and no-page (without a text of its own).
 func TestCrawlComesOutAsExpected(t *testing.T) {
 	t.Parallel()
 	const crawl = "../../testdata/crawl"
@@ -62,7 +62,8 @@ func TestCrawlComesOutAsExpected(t *testing.T) {
 	t.Logf("%v", counts)
 }
 
-// TestREADMELines: the lines that README.md shows of testdata/crawl are printed, where "..." stands for anything.
+// TestREADMELines tests that dedup prints the lines that README.md shows for testdata/crawl.
+// "..." stands for any text.
 func TestREADMELines(t *testing.T) {
 	t.Parallel()
 	_, out, diagnostics := runHere("", "dedup", "../../testdata/crawl")

@@ -116,8 +116,8 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	return d.report.write(ctx, d, docs.Analyzer)
 }
 
-// check decides the verdicts on a batch and prints them. If it fails halfway, it prints the verdicts that
-// are durable.
+// check decides the verdicts on a batch and prints them. If it fails halfway, it prints the
+// verdicts that are durable.
 func (d *dedup) check(ctx context.Context, batch []*documents.Input) error {
 	inputs := compared(batch)
 	docs := make([]index.Document, len(inputs))
@@ -172,8 +172,8 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 	return e
 }
 
-// open opens the output of records while do runs. It returns an error if the output is an input too, or
-// if the records of an input cannot be emitted.
+// open opens the output of records while do runs. It returns an error if the output is an input
+// too, or if the records of an input cannot be emitted.
 func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
 	if e.formats == nil {
 		return do()

@@ -8,7 +8,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestReadyFingerprints: a fingerprint whose key is too long is skipped.
+// TestReadyFingerprints tests that a fingerprint whose key is too long is skipped.
 func TestReadyFingerprints(t *testing.T) {
 	list := writeFile(t, "list.jsonl", `{"key":"a","fingerprint":"00000000000000ff"}
 {"key":"`+strings.Repeat("x", match.MaxKeyBytes+1)+`","fingerprint":"00000000ffff00ff"}
@@ -28,7 +28,7 @@ func TestReadyFingerprints(t *testing.T) {
 	}
 }
 
-// Where the temporary index has no place, the error says what to do.
+// If the temporary index cannot be created, the error must say what to do.
 func TestNoPlaceForTheTemporaryIndex(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	t.Setenv("TMPDIR", nowhere)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestExitCodes tell what is done from what failed, and both from a command line that no one
-// could follow.
+// TestExitCodes tests that the exit codes distinguish success, failure and an invalid command
+// line.
 func TestExitCodes(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	broken := writeFile(t, "broken.jsonl.gz", "\x1f\x8b\x08rest")
@@ -50,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// What several parts of a run failed of is said once.
+// TestErrorsOnce tests that an error of several parts of a run is printed once.
 func TestErrorsOnce(t *testing.T) {
 	full := errors.New("no space left\x1b")
 	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"), full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {

@@ -315,8 +315,8 @@ func (f *indexFlags) exist() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// openPages opens an index, which may be of fingerprints, to compare pages with it. analyzer is the name
-// of its analyzer; "" is any.
+// openPages opens an index, which may be of fingerprints, to compare pages with it. analyzer is the
+// name of its analyzer; "" is any.
 func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
 	return neardup.Open(f.dir, &neardup.Options{Bare: true, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}})
 }

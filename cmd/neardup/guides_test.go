@@ -12,8 +12,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// runConsole runs the commands of the console blocks of a page in dir, and compares their output. In the page, ... stands for
-// any text. It returns the number of commands.
+// runConsole runs the commands in the console blocks of a page in dir, and compares their output.
+// In the page, ... stands for any text. It returns the number of commands.
 func runConsole(t *testing.T, page, dir, address string) (commands int) {
 	t.Helper()
 	shell := testenv.Program(t, "sh")
@@ -53,7 +53,8 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// TestGuides runs the commands of the guides that need no server, on an index of testdata/crawl with its duplicates.
+// TestGuides runs the commands of the guides that need no server. They use an index of
+// testdata/crawl with its duplicates.
 func TestGuides(t *testing.T) {
 	for page, commands := range map[string]int{"batch": 8, "operations": 5, "sizing": 1} {
 		t.Run(page, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A small archive of pages whose characters become many in normal form takes no more
-// memory than eight large pages of English.
+// TestHostileArchive deduplicates a small archive of pages whose characters become long in normal
+// form. It must take no more memory than eight large pages of English.
 func TestHostileArchive(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -38,7 +38,8 @@ func TestHostileArchive(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	must(t, cmd.Start())
-	// Once it has ended, the system tells at least the memory of this process, which began it.
+	// After the end of the command, the system would report at least the memory of the test
+	// process that started it.
 	peak, status := 0, fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()

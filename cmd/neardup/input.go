@@ -19,8 +19,8 @@ type documentReader struct {
 	bare  bool   // the inputs are fingerprints
 }
 
-// openInputs opens the inputs, which are the arguments. It is called before the index is opened, so that a
-// missing input does not create an index.
+// openInputs opens the inputs, which are the arguments. It is called before the index is opened, so
+// that a missing input does not create an index.
 func (f *inputFlags) openInputs() (*documentReader, error) {
 	signer, err := f.signer(0)
 	if err != nil {
@@ -43,7 +43,8 @@ const maxBatch = 256
 // writeBatches is the batching of records that go into an index.
 var writeBatches = documents.Batching{Records: maxBatch, Bytes: 64 << 20}
 
-// forEachBatch is ForEachBatch with a progress bar. At the end, and after an error, it prints the summary.
+// forEachBatch is ForEachBatch with a progress bar. At the end, and after an error, it prints the
+// summary.
 func (r *documentReader) forEachBatch(ctx context.Context, most documents.Batching, work func([]*documents.Input) error) error {
 	c := r.call
 	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r.Reader.Reader)

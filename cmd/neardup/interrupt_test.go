@@ -20,8 +20,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// interrupted starts the command, hands it some lines, sends it a signal once ready
-// says so, and returns what it printed.
+// interrupted starts the command and writes some lines to it. When ready returns, it sends a
+// signal. It returns the output.
 func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *bufio.Reader), args ...string) (stdout, stderr string) {
 	t.Helper()
 	cmd := process(args...)
@@ -29,7 +29,7 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	cmd.Stderr = &diagnostics
 	stdin, err := cmd.StdinPipe()
 	must(t, err)
-	defer stdin.Close() // only then: the input goes on as far as the command knows
+	defer stdin.Close() // the command must not see the end of the input before
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
@@ -50,7 +50,8 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	return printed.String(), stderr
 }
 
-// signals are the signals that end a command. nohup makes a process, and its children, ignore SIGHUP.
+// signals are the signals that end a command. nohup makes a process and its children ignore
+// SIGHUP.
 var signals = func() []os.Signal {
 	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -59,8 +60,9 @@ var signals = func() []os.Signal {
 	return s
 }()
 
-// A signal ends dedup with all that was printed kept, an account and the exit code that tells the signal.
-// Meanwhile a slow input is answered line by line, and no other process can open the index.
+// TestSignalKeepsWhatWasPrinted ends dedup with a signal. All printed verdicts must be stored,
+// the summary must be printed, and the exit code must tell the signal. Before that, a slow input
+// is answered line by line, and no other process can open the index.
 func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
@@ -97,7 +99,7 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	}
 }
 
-// A signal ends import with nothing stored.
+// TestSignalLeavesTheIndexAsItWas tests that import stores nothing if a signal ends it.
 func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 8))
@@ -127,7 +129,8 @@ func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
 	}
 }
 
-// Pairs and clusters that wait for input end with their context.
+// TestPairsThatWaitForInputEndWithTheContext tests that pairs and clusters end with their context
+// while they wait for input.
 func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 	for _, command := range []string{"pairs", "clusters"} {
 		in, input := io.Pipe()
@@ -143,7 +146,7 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 	}
 }
 
-// appears waits up to five minutes until there is a file or folder.
+// appears waits up to five minutes until a file or directory exists.
 func appears(path string) bool {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
 		if _, err := os.Stat(path); err == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestPairsAndClustersOfNumbers compares the pairs and the clusters of a list with those of a comparison
-// of every two numbers: as arrays of numbers, like simhash-find-all and simhash-find-clusters of
-// simhash-cpp, and as JSON lines, like every source.
+// TestPairsAndClustersOfNumbers compares the pairs and the clusters of a list with a comparison
+// of every two numbers. The output is arrays of numbers, like simhash-find-all and
+// simhash-find-clusters of simhash-cpp, and JSON lines.
 func TestPairsAndClustersOfNumbers(t *testing.T) {
 	r, n := rand.New(rand.NewPCG(testenv.Seed(t), 1)), testenv.Number(5_000, 5_000, 5_000, 50_000)
 	var text bytes.Buffer
@@ -24,7 +24,7 @@ func TestPairsAndClustersOfNumbers(t *testing.T) {
 	numbers := make([]uint64, n)
 	for i := range numbers {
 		f := r.Uint64()
-		if r.IntN(4) == 0 { // near one of the last, or equal
+		if r.IntN(4) == 0 { // near a recent one, or equal to it
 			f = last[r.IntN(len(last))]
 			for range r.IntN(6) {
 				f ^= 1 << r.IntN(64)
@@ -70,7 +70,7 @@ func TestPairsAndClustersOfNumbers(t *testing.T) {
 	}
 }
 
-// nearNumbers returns the pairs and the clusters of two numbers and more.
+// nearNumbers returns the pairs and the clusters of at least two numbers.
 func nearNumbers(distinct []uint64, k int) (pairs, clusters [][]uint64) {
 	near := make(map[uint64][]uint64)
 	for i, a := range distinct {

@@ -144,7 +144,8 @@ func (c *call) load(ctx context.Context, indexes *indexFlags, docs iter.Seq2[ind
 	return nil
 }
 
-// listedDocuments yields the documents of lists. A document without a key is stored without a record.
+// listedDocuments yields the documents of lists. A document without a key is stored without a
+// record.
 func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Document, error], error) {
 	reader, err := f.readerOf(f.call.args...)
 	f.call.inputs = true

@@ -1,7 +1,8 @@
 // Command neardup finds near-duplicate documents with a persistent index.
 //
 // It prints results, and nothing else, on standard output: one JSON object per line unless a
-// subcommand says otherwise. Diagnostics go to standard error. docs/reference/output.md lists the exit codes.
+// subcommand says otherwise. Diagnostics go to standard error. docs/reference/output.md lists the
+// exit codes.
 package main
 
 import (
@@ -38,8 +39,8 @@ func main() {
 		signal.Stop(signals) // a second signal ends the program at once
 		cancel(signalled{sig})
 	}()
-	// A write to a closed standard output fails like any other write, so that the index is closed and
-	// a temporary index is removed.
+	// A write to a closed standard output fails like any other write, so that the index is closed
+	// and a temporary index is removed.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(ctx, os.Args[1:], &streams{os.Stdin, os.Stdout, os.Stderr}))
 }
@@ -175,8 +176,8 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 	return exitFailed
 }
 
-// output is the standard output. It marks the error of a write to a closed standard output: the same
-// error of a file or a connection is a failure.
+// output is the standard output. It marks the error of a write to a closed standard output: the
+// same error of a file or a connection is a failure.
 type output struct{ io.Writer }
 
 // errUnread is the error of a write to a closed standard output.

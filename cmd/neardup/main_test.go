@@ -21,8 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the command prints into the scripts' golden files")
 
-// TestMain lets the test binary stand in for the command, in scripts and as a
-// process of its own.
+// TestMain lets the test binary act as the command, in scripts and as a separate process.
 func TestMain(m *testing.M) {
 	if os.Getenv("NEARDUP_TEST_MAIN") != "" {
 		main()
@@ -32,8 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestScripts runs those of testdata/script. There "neardup" runs in this process, and "exec neardup" in
-// one of its own, for what reads standard input, is signalled, or has another environment.
+// TestScripts runs the scripts in testdata/script. In a script, "neardup" runs in this process.
+// "exec neardup" runs in a separate process, for commands that read standard input, get signals,
+// or need another environment.
 func TestScripts(t *testing.T) {
 	programs, name := t.TempDir(), "neardup"
 	if runtime.GOOS == "windows" {
@@ -54,8 +54,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("NEARDUP_TEST_MAIN", "1")
 			env.Setenv("CRAWL", here+"/../../testdata/crawl")
-			env.Setenv("GORACE", os.Getenv("GORACE"))  // of a command with the race detector in it
-			l, err := net.Listen("tcp", "127.0.0.1:0") // free then
+			env.Setenv("GORACE", os.Getenv("GORACE"))  // for a command with the race detector
+			l, err := net.Listen("tcp", "127.0.0.1:0") // a free port
 			if err != nil {
 				return err
 			}
@@ -92,10 +92,10 @@ func list(dir string) (string, error) {
 	return lines.String(), errors.Join(err, x.Close())
 }
 
-// workingFolder is that of the process, which has one for all scripts.
+// workingFolder guards the working directory of the process, which all scripts share.
 var workingFolder sync.Mutex
 
-// runInScript runs the command in this process, in the folder of the script.
+// runInScript runs the command in this process, in the directory of the script.
 func runInScript(ts *testscript.TestScript, fails bool, args []string) {
 	workingFolder.Lock()
 	defer workingFolder.Unlock()

@@ -57,7 +57,8 @@ tables for it.`,
 	})
 }
 
-// newPlan returns the plan of a design, with the distance of the index unless --max-distance is given.
+// newPlan returns the plan of a design, with the distance of the index unless --max-distance is
+// given.
 func (f *indexFlags) newPlan(design string, k int) (p *plan.Plan, err error) {
 	var stats index.Stats
 	err = f.read(func(x *index.Index) error {
@@ -147,8 +148,8 @@ func deleteNames(ctx context.Context, x *index.Index, names []string, byID bool)
 	return x.DeleteIDs(ctx, ids...)
 }
 
-// readAhead reads standard input to its end, into a temporary file unless it is a file. The process that
-// writes to the pipe may have the index open until then.
+// readAhead reads standard input to its end, into a temporary file unless it is a file. The process
+// that writes to the pipe may have the index open until then.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	in := pipe.Cancelable(ctx, c.in)
 	if in == c.in {

@@ -25,14 +25,14 @@ const quotedKeys = `A key that begins with a double quote, or that has a line br
 printable, is quoted like a string in Go: "a\tb", with \n \t \" \\ and \xHH.
 `
 
-// lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so that a
-// reader sees a line as soon as it is durable.
+// lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so
+// that a reader sees a line as soon as it is durable.
 type lines struct{ *bufio.Writer }
 
 func newLines(w io.Writer) lines { return lines{bufio.NewWriterSize(w, 64<<10)} }
 
-// writeReady writes the lines of a batch up to the first document without a line, and returns the rest of
-// the batch.
+// writeReady writes the lines of a batch up to the first document without a line, and returns the
+// rest of the batch.
 func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 	for n, i := range batch {
 		if i.Compared && i.Line == nil {
@@ -64,8 +64,9 @@ func (c *call) printJSON(v any) error {
 	return err
 }
 
-// writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls prepare
-// before it empties the file, which may be an input. If prepare fails, the file stays as it was.
+// writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls
+// prepare before it empties the file, which may be an input. If prepare fails, the file stays as it
+// was.
 func (c *call) writeTo(name string, prepare func(output os.FileInfo) error, do func(*bufio.Writer) error) error {
 	if name == "-" {
 		var info os.FileInfo
@@ -107,7 +108,8 @@ func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
 	return func() { stop(); c.account(r) }
 }
 
-// counting shows the number of done units until stop is called. A total of 0 means that it is not known.
+// counting shows the number of done units until stop is called. A total of 0 means that it is not
+// known.
 func (c *call) counting(stage string, total uint64) (done *atomic.Int64, stop func()) {
 	done = new(atomic.Int64)
 	bar := progress.New(c.cmd.Name(), c.err, c.outFile())
@@ -123,12 +125,12 @@ func (c *call) compaction() (show func(compaction.Progress), stop func()) {
 // errUnrecognized is the error about an input whose format is not recognized.
 var errUnrecognized = errors.New("input not recognized")
 
-// errMalformed is the error about lines that are not JSON or not fingerprints. Each of them is reported where
-// it is skipped.
+// errMalformed is the error about lines that are not JSON or not fingerprints. Each of them is
+// reported where it is skipped.
 var errMalformed = errors.New("malformed input")
 
-// noteUnrecognized sets the error of the subcommand if an input, which is not a file in a folder, is not
-// recognized.
+// noteUnrecognized sets the error of the subcommand if an input, which is not a file in a folder,
+// is not recognized.
 func (c *call) noteUnrecognized(r *corpus.Record) {
 	if slices.Contains(c.args, r.Source) && !errors.Is(c.broken, errUnrecognized) {
 		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %s", errUnrecognized, r.Source, r.Skip))

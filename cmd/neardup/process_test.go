@@ -20,15 +20,15 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// process is the command as a process of its own, for what is killed, signalled or bounded: the test
-// binary stands in for it, see TestMain.
+// process returns the command as a separate process, for tests that kill it, signal it or bound
+// its resources. The test binary acts as the command: see TestMain.
 func process(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1")
 	return cmd
 }
 
-// mustRun runs the command in this process, and ends the test where that fails.
+// mustRun runs the command in this process, and fails the test if the command fails.
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, diagnostics := runHere("", args...)
@@ -47,7 +47,7 @@ func runHere(in string, args ...string) (code int, out, diagnostics string) {
 
 var must = testenv.Must
 
-// writeFile makes a file in a folder of its own unless the name has one.
+// writeFile writes a file. If the name has no directory, it creates a temporary one.
 func writeFile(t *testing.T, name, content string) (path string) {
 	t.Helper()
 	if path = name; !filepath.IsAbs(name) {
@@ -73,8 +73,8 @@ func exported(t *testing.T, dir string) []string {
 	return lines
 }
 
-// writeCopies writes JSON lines in which pages come again and again under other
-// keys, with a word changed now and then.
+// writeCopies writes JSON lines in which pages occur repeatedly under other keys, sometimes with
+// a word changed.
 func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 	t.Helper()
 	var out bytes.Buffer
@@ -95,8 +95,9 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 	writeFile(t, path, out.String())
 }
 
-// What dedup has printed or passed through survives kill -9, and a rerun ends with the same
-// set of documents as one clean run, as no key comes twice in the input.
+// TestKillAndRerun tests that everything that dedup has printed or passed through survives kill
+// -9. No key occurs twice in the input, so a second run must end with the same documents as one
+// clean run.
 func TestKillAndRerun(t *testing.T) {
 	t.Parallel()
 	seed := testenv.Seed(t)
@@ -146,9 +147,9 @@ func readFile(t *testing.T, path string) string {
 	return string(content)
 }
 
-// checkPassed checks the records that a killed dedup has passed through: they are the first ones of
-// all, and stored; those of verdicts that were printed are among them, and all that are stored but
-// those of one batch.
+// checkPassed checks the records that a killed dedup has passed through. They must be the first
+// ones of whole, and must be stored. They must include the records of all printed verdicts, and
+// all stored records except one batch.
 func checkPassed(t *testing.T, passed, whole string, printed []documents.Line, stored map[string]bool) {
 	t.Helper()
 	if !strings.HasPrefix(whole, passed) {
@@ -157,7 +158,7 @@ func checkPassed(t *testing.T, passed, whole string, printed []documents.Line, s
 	keys := make(map[string]bool)
 	for line := range strings.Lines(passed) {
 		var record struct{ URL string }
-		if json.Unmarshal([]byte(line), &record) == nil { // else it is cut off
+		if json.Unmarshal([]byte(line), &record) == nil { // otherwise the line is truncated
 			keys[record.URL] = true
 		}
 	}
@@ -176,8 +177,7 @@ func checkPassed(t *testing.T, passed, whole string, printed []documents.Line, s
 	}
 }
 
-// runAndKill kills the process once it has printed some lines, and returns what it
-// printed in all.
+// runAndKill kills the process after it has printed some lines, and returns all printed lines.
 func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Line) {
 	t.Helper()
 	cmd := process(args...)
@@ -188,7 +188,7 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Li
 	for scanner.Scan() {
 		var line documents.Line
 		if json.Unmarshal(scanner.Bytes(), &line) != nil {
-			break // cut off by the kill
+			break // truncated by the kill
 		}
 		if printed = append(printed, line); len(printed) == lines {
 			cmd.Process.Kill()
@@ -198,8 +198,8 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Li
 	return printed
 }
 
-// TestImportPipes: import looks at how its inputs begin, and all that a pipe gives is there
-// afterwards: a pipe cannot be opened again. What is compressed is known as what it is.
+// TestImportPipes tests that import reads a pipe completely after it has detected the format. A
+// pipe cannot be opened again. Compressed input must be recognized.
 func TestImportPipes(t *testing.T) {
 	dir := t.TempDir()
 	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")

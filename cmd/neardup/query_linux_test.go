@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Who writes queries into a named pipe one by one has the answer to each before the next.
+// TestQueryAnswersANamedPipe writes queries into a named pipe one by one. Each must be answered
+// before the next is written.
 func TestQueryAnswersANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, "import", "--index", dir+"/ix", writeFile(t, "list", "00000000000000ff\tkey\n"))
@@ -28,7 +29,7 @@ func TestQueryAnswersANamedPipe(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	}()
-	queries, err := os.OpenFile(pipe, os.O_RDWR, 0) // not waiting for the command to open it
+	queries, err := os.OpenFile(pipe, os.O_RDWR, 0) // does not wait for the command to open it
 	must(t, err)
 	lines := bufio.NewReader(out)
 	for range 3 {

@@ -12,14 +12,13 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// hostileKeys are keys that would be other records, or other keys, if they were written as
-// they are.
+// hostileKeys would be other records or other keys if they were written without quotes.
 var hostileKeys = []string{
 	"http://a.example/plain", "a\nffffffffffffffff\tevil", "a\r\nb", "a\r", "\n", "\t", " ", "tab\tand 12", "\x1b[31mred\x1b[0m", "nul\x00",
 	"\x7f", "\u009b2J", "\xff\xfe no text", "\u202eevil", "\u2028", `"quoted"`, `"`, `"open`, `back\slash \n`, "é漢字😀", strings.Repeat("\x01", match.MaxKeyBytes),
 }
 
-// hostileIndex is an index of documents with these keys, each twice its neighbour's like.
+// hostileIndex returns an index of documents with these keys and equal fingerprints.
 func hostileIndex(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "ix")
@@ -49,8 +48,8 @@ func keysIn(t *testing.T, dir string) (keys []string) {
 	return keys
 }
 
-// Every key that export writes comes back as it was, whatever bytes it has; from lists, of lines
-// that no terminal acts on.
+// TestExportOfHostileKeys tests that every exported key is imported unchanged, whatever bytes it
+// has. Lists must have no bytes that a terminal interprets.
 func TestExportOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
 	for format, export := range map[string]string{"jsonl": mustRun(t, "export", "--index", dir), "txt": listed(t, dir)} {
@@ -63,7 +62,8 @@ func TestExportOfHostileKeys(t *testing.T) {
 	}
 }
 
-// TestRemovalOfHostileKeys: delete reads keys as export writes them, and deletes each of them and no other.
+// TestRemovalOfHostileKeys tests that delete reads keys as export writes them, and deletes
+// exactly these documents.
 func TestRemovalOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
 	var list strings.Builder
@@ -81,7 +81,8 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 	}
 }
 
-// No subcommand lets a key, or the name of a file, act on a terminal.
+// TestHostileKeysOnATerminal tests that no subcommand prints a key or a file name in a form that
+// a terminal interprets.
 func TestHostileKeysOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir := hostileIndex(t)
@@ -95,7 +96,7 @@ func TestHostileKeysOnATerminal(t *testing.T) {
 	}
 }
 
-// onlyPrintable checks what was printed, and how many lines there are unless that is 0.
+// onlyPrintable checks that the output is printable and, if lines is not 0, its number of lines.
 func onlyPrintable(t *testing.T, what, out string, lines int) {
 	t.Helper()
 	for n, r := range []rune(out) {
@@ -109,7 +110,8 @@ func onlyPrintable(t *testing.T, what, out string, lines int) {
 	}
 }
 
-// Keys that are not UTF-8, as of files with names in Latin-1, are in each line as they are.
+// TestKeyBytes tests that keys that are not UTF-8, such as file names in Latin-1, are printed
+// unchanged.
 func TestKeyBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ix")
 	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"), "0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")

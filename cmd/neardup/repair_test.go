@@ -7,7 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// damageTables flips a byte in the first block of the largest table file of an index: "damage DIR" in a script.
+// damageTables flips a byte in the first block of the largest table file of an index: "damage DIR"
+// in a script.
 func damageTables(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: damage DIR")

@@ -37,8 +37,9 @@ func (c *call) reportFlag(inputs *inputFlags) *report {
 	return r
 }
 
-// open checks that the report can be written, before anything is read. It removes its test file, because
-// the report may be in a folder that is read. The report must not replace an input or another output.
+// open checks that the report can be written, before anything is read. It removes its test file,
+// because the report may be in a folder that is read. The report must not replace an input or
+// another output.
 func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
@@ -55,8 +56,8 @@ func (r *report) open(records string) error {
 	return r.writeWhole(nil)
 }
 
-// writeWhole writes a temporary file in the folder of the report and renames it. Without content, it only checks
-// that the file can be created.
+// writeWhole writes a temporary file in the folder of the report and renames it. Without content,
+// it only checks that the file can be created.
 func (r *report) writeWhole(content *view.Report) error {
 	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(r.name), os.Getpid()))
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -157,7 +158,8 @@ type place struct {
 	number int64
 }
 
-// words reads the inputs again, up to the last wanted record, and sets the words of the wanted records.
+// words reads the inputs again, up to the last wanted record, and sets the words of the wanted
+// records.
 func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *documents.Analyzer) (found int, err error) {
 	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {

@@ -28,20 +28,21 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// served is a process that serves an index.
+// served is a process that runs serve.
 type served struct {
 	cmd     *exec.Cmd
 	address string
-	said    *bytes.Buffer // on standard error, once it has ended
+	said    *bytes.Buffer // standard error, once the process has ended
 }
 
-// startServe starts one.
+// startServe starts neardup serve.
 func startServe(t *testing.T, listen string, args ...string) *served {
 	t.Helper()
 	return started(t, listen, process(append([]string{"serve", "--listen", listen}, args...)...))
 }
 
-// started starts a command that serves, and waits until it answers: over TLS, that HTTP is not enough.
+// started starts a serve command, and waits until it answers. Over TLS, the answer is that HTTP
+// is refused.
 func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 	t.Helper()
 	s := &served{cmd: cmd, address: "http://" + listen, said: new(bytes.Buffer)}
@@ -59,14 +60,14 @@ func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 	return nil
 }
 
-// end ends it with a signal and returns its exit code.
+// end ends the process with a signal and returns its exit code.
 func (s *served) end(sig syscall.Signal) int {
 	s.cmd.Process.Signal(sig)
 	s.cmd.Wait()
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// freeAddress is one on loopback that nothing listens on.
+// freeAddress returns a loopback address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +78,8 @@ func freeAddress(t *testing.T) string {
 
 const racerFamily = 5 // documents in a group
 
-// racedDocument is the n-th document: all of a group are within 2 bits of each other, and no others near.
+// racedDocument returns the n-th document. The documents of a group are within 2 bits of each
+// other, and far from all others.
 func racedDocument(n int) client.Document {
 	group := n / racerFamily
 	bits := rand.New(rand.NewPCG(uint64(group), 7)).Uint64()
@@ -87,7 +89,7 @@ func racedDocument(n int) client.Document {
 // isKept reports whether a document, which is checked once, was stored.
 func isKept(v client.Status) bool { return v == client.New || v == client.Unchanged }
 
-// raced is what a client was told.
+// raced is a verdict that a client received.
 type raced struct {
 	group   int
 	key     string
@@ -95,7 +97,8 @@ type raced struct {
 	of      string
 }
 
-// race is a client that checks documents from 16 goroutines, in an order of its own, and tells what it is told.
+// race is a client that checks documents from 16 goroutines, in an order of its own. It sends the
+// verdicts to told.
 func race(t *testing.T, address string, numbers []int, told chan<- raced) {
 	c, err := client.Open(t.Context(), address, &client.Options{RetryFor: 5 * time.Minute})
 	if err != nil {
@@ -126,9 +129,10 @@ func race(t *testing.T, address string, numbers []int, told chan<- raced) {
 	wg.Wait()
 }
 
-// 64 goroutines of 4 clients race, and the server is killed, ended and started again meanwhile: of each group of
-// near-duplicates exactly one is New, or Unchanged if the answer that said New was lost. All others are its duplicates, and it is what the
-// index has in the end.
+// TestServeRace runs 64 goroutines of 4 clients while the server is killed, stopped and started
+// again. In each group of near-duplicates exactly one document is New, or Unchanged if the answer
+// New was lost. All others must be its duplicates, and the index must have exactly this document
+// at the end.
 func TestServeRace(t *testing.T) {
 	documents := 8000
 	switch {
@@ -196,7 +200,8 @@ func TestServeRace(t *testing.T) {
 	}
 }
 
-// TestServeEndsInOrder: a request that is being sent when SIGTERM comes is answered, and the process then ends with exit code 0.
+// TestServeEndsInOrder tests that a request in progress is answered after SIGTERM. The process
+// must then end with exit code 0.
 func TestServeEndsInOrder(t *testing.T) {
 	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"))
 	in, sent := io.Pipe()
@@ -226,7 +231,8 @@ func TestServeEndsInOrder(t *testing.T) {
 	}
 }
 
-// A server whose disk fails ends with exit code 1, so that its supervisor starts it again, and what it acknowledged is stored.
+// TestServeEndsAfterFailedWrite tests that a server whose disk fails ends with exit code 1, so
+// that its supervisor restarts it. All acknowledged documents must be stored.
 func TestServeEndsAfterFailedWrite(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no ulimit")
@@ -269,7 +275,8 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	}
 }
 
-// TestServeFewOpenFiles: connections leave the index the files that it may have open, however few these are. More connections wait.
+// TestServeFewOpenFiles tests that connections leave enough file descriptors to the index,
+// however few there are. Further connections wait.
 func TestServeFewOpenFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no ulimit")
@@ -300,7 +307,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 }
 
-// The access log has one line per call.
+// TestServeLog tests that the access log has one line per call.
 func TestServeLog(t *testing.T) {
 	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--access-log")
 	r, err := http.Get(server.address + "/v1/document?key=none")
@@ -334,7 +341,7 @@ func TestServeLog(t *testing.T) {
 	}
 }
 
-// The unit of systemd and the Docker image start a server.
+// TestServeAsDeployed tests that the systemd unit and the Docker image start a server.
 func TestServeAsDeployed(t *testing.T) {
 	unit, err := os.ReadFile("../../docs/serve/neardup.service")
 	must(t, err)
@@ -372,7 +379,8 @@ func TestServeAsDeployed(t *testing.T) {
 	}
 }
 
-// The pipeline for Scrapy drops duplicates, and no page that is unchanged, changed or skipped, with a real server and a stand-in for Scrapy.
+// TestServeScrapy tests the Scrapy pipeline with a real server and a replacement for Scrapy. The
+// pipeline must drop duplicates, and keep unchanged, changed and skipped pages.
 func TestServeScrapy(t *testing.T) {
 	python := testenv.Program(t, "python3")
 	token := writeFile(t, "token", "0123456789abcdef\n")
@@ -385,7 +393,7 @@ func TestServeScrapy(t *testing.T) {
 	}
 }
 
-// The example in Python, and what it does when the server is gone for a while.
+// TestServePython runs the Python example, also while the server is unavailable.
 func TestServePython(t *testing.T) {
 	python := testenv.Program(t, "python3")
 	var pages strings.Builder

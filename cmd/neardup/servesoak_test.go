@@ -25,21 +25,21 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// soak is a served index and the crawlers that share it. Each crawler has pages of its own and remembers what is
-// stored of them, so that it knows what each verdict has to be.
+// soak is a server and the crawlers that share it. Each crawler has pages of its own and
+// remembers which versions are stored, so that it knows the expected verdicts.
 type soak struct {
 	server      *served
 	client      *client.Client
 	checkpoints string // folder
-	documents   int    // to check in all
-	keys        int    // there are so many pages, which are crawled again and again
+	documents   int    // number of documents to check
+	keys        int    // number of pages, which are crawled repeatedly
 
 	done atomic.Int64 // documents checked
 }
 
 const soakCrawlers = 12
 
-// visit is a page that a crawler has fetched: a version of its n-th one, and what is to be said of it.
+// visit is a version of the n-th page of a crawler, with the expected verdict.
 type visit struct {
 	key        string
 	n, version int
@@ -50,7 +50,7 @@ func soakKey(crawler, n int) string {
 	return fmt.Sprintf("https://host%d.example/%d/%d", n%97, crawler, n)
 }
 
-// page has words that are drawn for it.
+// page returns a page with random words.
 func (v *visit) page(crawler int) client.Page {
 	r := rand.New(rand.NewPCG(uint64(crawler)<<40|uint64(v.n), uint64(v.version)))
 	var body bytes.Buffer
@@ -61,11 +61,11 @@ func (v *visit) page(crawler int) client.Page {
 	return client.Page{URL: v.key, ContentType: "text/html; charset=utf-8", Body: body.Bytes()}
 }
 
-// crawl checks the pages of one crawler, round after round: most are as they were, some have changed, some have expired
-// and are deleted first, and some have a mirror.
+// crawl checks the pages of one crawler in several rounds. Most pages are unchanged, and some
+// have changed. Some have expired and are deleted first, and some have a mirror.
 func (s *soak) crawl(ctx context.Context, crawler int) error {
 	r := rand.New(rand.NewPCG(uint64(crawler), 9))
-	versions := make([]uint8, s.keys/soakCrawlers) // of each page the one that is stored; 0: none
+	versions := make([]uint8, s.keys/soakCrawlers) // the stored version of each page; 0 if none
 	for n := 0; ctx.Err() == nil; {
 		size := 1
 		if r.IntN(40) == 0 {
@@ -112,7 +112,7 @@ func (s *soak) crawl(ctx context.Context, crawler int) error {
 	return nil
 }
 
-// maintain packs the index and makes checkpoints, a dozen times in all.
+// maintain compacts the index and makes checkpoints, a dozen times in all.
 func (s *soak) maintain(ctx context.Context) error {
 	for n := int64(1); ; {
 		select {
@@ -191,9 +191,10 @@ func (s *soak) watch(ctx context.Context) (quarters [4]float64, err error) {
 	}
 }
 
-// TestServeSoak sends a server what a crawler of 100 pages per second sends in four hours. Each verdict is right.
-// The server takes no more memory in the last quarter than in the second one: the index then has as many
-// documents as before, its caches are full, and it is compacted three times in each quarter.
+// TestServeSoak sends a server as many pages as a crawler with 100 pages per second sends in four
+// hours. Each verdict must be right. The server must not take more memory in the last quarter
+// than in the second one. By then the caches are full, the index has its final size, and it is
+// compacted three times per quarter.
 func TestServeSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of a process is read on Linux only")
@@ -233,7 +234,7 @@ func TestServeSoak(t *testing.T) {
 	must(t, err)
 	t.Logf("resident memory: %.0f", quarters)
 	margin := 64e6
-	if testenv.Long() { // nothing else is still filling up
+	if testenv.Long() { // otherwise caches still grow
 		margin = 16e6
 	}
 	if !testenv.Race && quarters[3] > quarters[1]*1.1+margin {

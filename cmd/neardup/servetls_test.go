@@ -18,7 +18,8 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// startTLS starts a server with the certificate of httptest, and returns how a caller knows it.
+// startTLS starts a server with the certificate of httptest, and returns the TLS configuration of
+// a client.
 func startTLS(t *testing.T) (s *served, address string, known *tls.Config) {
 	t.Helper()
 	made := httptest.NewTLSServer(nil)
@@ -32,7 +33,8 @@ func startTLS(t *testing.T) (s *served, address string, known *tls.Config) {
 	return s, strings.Replace(s.address, "http:", "https:", 1), &tls.Config{RootCAs: made.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 }
 
-// Over TLS there are HTTP/2 and HTTP/1.1. A client that cannot verify the server gets an error at once.
+// TestServeTLS tests HTTP/2 and HTTP/1.1 over TLS. A client that cannot verify the server must
+// get an error at once.
 func TestServeTLS(t *testing.T) {
 	server, address, known := startTLS(t)
 	for protocol, two := range map[string]bool{"HTTP/2.0": true, "HTTP/1.1": false} {

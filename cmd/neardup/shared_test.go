@@ -15,9 +15,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// Over archives and pages, of our own and real ones, every record is accounted for, every
-// document gets one verdict, and a second run over the same index knows what was stored and
-// finds the same duplicates.
+// TestDocumentsTwice reads archives and pages, both generated and real. Every record must be
+// counted, and every document must get one verdict. A second run with the same index must
+// recognize the stored documents and find the same duplicates.
 func TestDocumentsTwice(t *testing.T) {
 	t.Parallel()
 	t.Run("samples", func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
@@ -50,7 +50,7 @@ func dedupTwice(t *testing.T, folders ...string) {
 	if !slices.Equal(stored, again) {
 		t.Errorf("the second run changed what is stored: %d documents, then %d", len(stored), len(again))
 	}
-	changed := make(map[string]bool) // keys of which the corpus has several texts
+	changed := make(map[string]bool) // keys with several texts in the corpus
 	for _, v := range first {
 		changed[v.Key] = changed[v.Key] || v.Verdict == "changed"
 	}

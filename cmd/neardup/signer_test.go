@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// The command and package neardup open each other's indexes, make the same of a page, and need not
-// be told how its text is taken.
+// TestOneAnalyzer tests that the command and package neardup can open each other's indexes. They
+// must compute the same signature of a page, without options for the text.
 func TestOneAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	body := []byte("<title>Ferries</title><nav>Home</nav><p>" + strings.Repeat("The ferry leaves at nine, at noon & at five. ", 30))
@@ -58,7 +58,8 @@ func TestOneAnalyzer(t *testing.T) {
 		t.Errorf("main texts compared with visible ones: %d, %s", code, errs)
 	}
 
-	// Bare fingerprints have no analyzer: lists of them are compared, texts are not.
+	// Fingerprint lists have no analyzer. An index of them compares fingerprints but refuses
+	// texts.
 	bare := filepath.Join(dir, "bare")
 	if code, _, errs := runHere("", "import", "--index", bare, list); code != exitDone {
 		t.Fatal(errs)
@@ -73,8 +74,9 @@ func TestOneAnalyzer(t *testing.T) {
 	}
 }
 
-// An index whose text or features an earlier version took otherwise is opened for what it is. Pages
-// are not compared with it, and the error says what to do.
+// TestIndexOfAnEarlierAnalyzer opens an index of an earlier version with another text mode or
+// other features. The index opens, but pages are not compared with it, and the error says what to
+// do.
 func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	made, list, file := filepath.Join(dir, "ix"), writeFile(t, "list.fingerprints", "00000000000000ff\tq\n"), writeFile(t, "a.txt", "some text\n")
@@ -86,7 +88,7 @@ func TestIndexOfAnEarlierAnalyzer(t *testing.T) {
 	must(t, x.Close())
 	for _, test := range []struct {
 		args []string
-		want string // of what is printed
+		want string // expected output
 	}{
 		{[]string{"query", "--index", made, list}, `"key":"a"`},
 		{[]string{"export", "--index", made}, `"key":"a","fingerprint":"00000000000000ff"`},

@@ -10,8 +10,9 @@ import (
 	"github.com/neardup/neardup/internal/sitegen"
 )
 
-// TestSiteTemplates crawls sites whose products share templates: the summary, the report, stats and the groups
-// name the stored page that the other ones are taken for if sites are ignored; otherwise the products are stored.
+// TestSiteTexts crawls sites whose products share templates. If sites are ignored, other products
+// match one stored page. The summary, the report, stats and the groups must name this page.
+// Otherwise the products are stored.
 func TestSiteTexts(t *testing.T) {
 	var crawl strings.Builder
 	contents := make(map[string]bool)
@@ -25,7 +26,7 @@ func TestSiteTexts(t *testing.T) {
 		crawl.Write(append(line, '\n'))
 	}
 	pages := writeFile(t, "pages.jsonl", crawl.String())
-	kept := make(map[bool]int) // products of which a page is stored
+	kept := make(map[bool]int) // products with a stored page
 	for _, separate := range []bool{false, true} {
 		dir, report := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "report.html")
 		args := []string{"dedup", "--index", dir, "--report", report, pages}

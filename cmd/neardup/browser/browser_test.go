@@ -73,7 +73,7 @@ func neardup(t *testing.T, args ...string) *exec.Cmd {
 	return exec.Command(path, args...)
 }
 
-// tab is a tab of a browser, and the faults that were seen in it.
+// tab is a tab of a browser, with the faults seen in it.
 type tab struct {
 	*testing.T
 	context.Context
@@ -134,7 +134,7 @@ func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// value runs an action for its value.
+// value runs an action and returns its value.
 func value[T any](b *tab, action chromedp.Action[T]) T {
 	b.Helper()
 	v, err := chromedp.Run(b.Context, action)

@@ -1,7 +1,7 @@
 // Package bench measures an index on this machine and compares it with the paper's tables held in
 // memory as sorted arrays (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling",
-// WWW 2007, section 3). Before queries are timed, answers are compared with the answers of a full scan. The
-// data is the same on every machine.
+// WWW 2007, section 3). Before queries are timed, answers are compared with the answers of a full
+// scan. The data is the same on every machine.
 package bench
 
 import (
@@ -41,7 +41,8 @@ type run struct {
 	stored collection
 }
 
-// ErrWrongAnswer means that the index did not return exactly the stored documents within the distance.
+// ErrWrongAnswer means that the index did not return exactly the stored documents within the
+// distance.
 var ErrWrongAnswer = errors.New("wrong answer")
 
 // Run measures, in a temporary directory that it removes.
@@ -122,7 +123,8 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	return errors.Join(r.figure("query", took[0], "us"), r.figure("query: the reference", took[1], "us"), r.figure("query: ratio to the reference", took[0]/took[1], ""))
 }
 
-// verify compares an answer with a scan of all stored fingerprints, in the order of distance and ID.
+// verify compares an answer with a scan of all stored fingerprints, in the order of distance and
+// ID.
 func (r *run) verify(ctx context.Context, x *index.Index, fp fingerprint.Fingerprint) error {
 	var expected [][2]int // distance and ID
 	for i := range r.Documents {
@@ -192,9 +194,10 @@ func (r *run) figure(name string, value float64, unit string) error {
 	return err
 }
 
-// steady lets goroutines call work for windows of a duration. Work returns the number of units it did.
-// The time to warm up ends with the last window that is more than 5 % faster than all before it; two
-// slower ones follow it. The rate per second is measured over the three windows after these.
+// steady lets goroutines call work for windows of a duration. Work returns the number of units it
+// did. The time to warm up ends with the last window that is more than 5 % faster than all before
+// it; two slower ones follow it. The rate per second is measured over the three windows after
+// these.
 func steady(ctx context.Context, window time.Duration, goroutines int, work func() (int, error)) (rate float64, warm time.Duration, err error) {
 	run := func(long time.Duration) (float64, error) {
 		var group errgroup.Group
@@ -228,8 +231,9 @@ func steady(ctx context.Context, window time.Duration, goroutines int, work func
 	return rate, warm, err
 }
 
-// interleave times the answers in turns, in short rounds, so that other load on the machine affects them
-// equally. Each round has queries of its own. It returns the median time per query of each, in microseconds.
+// interleave times the answers in turns, in short rounds, so that other load on the machine affects
+// them equally. Each round has queries of its own. It returns the median time per query of each, in
+// microseconds.
 func (r *run) interleave(ctx context.Context, random *rand.Rand, answers ...func(fingerprint.Fingerprint) error) ([]float64, error) {
 	const perRound, minRounds = 512, 5
 	rounds, medians := make([][]float64, len(answers)), make([]float64, len(answers))

@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// cancelOn cancels a context when a line has a text.
+// cancelOn cancels a context if a line contains a text.
 type cancelOn struct {
 	text   string
 	cancel func()
@@ -96,7 +96,7 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// TestVerifyFails requires that an index with one wrong document is a wrong answer.
+// TestVerifyFails tests that an index with one wrong document counts as a wrong answer.
 func TestVerifyFails(t *testing.T) {
 	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard}, stored: collection{n: 8}}
 	for name, change := range map[string]func([]index.Document) []index.Document{

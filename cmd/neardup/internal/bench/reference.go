@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/internal/radix"
 )
 
-// reference is the paper's k+1 tables as sorted arrays in memory. The key of a table begins with one of
-// k+1 blocks of bits. A directory has the start and the end of each bucket of leading bits.
+// reference is the paper's k+1 tables as sorted arrays in memory. The key of a table begins with
+// one of k+1 blocks of bits. A directory has the start and the end of each bucket of leading bits.
 type reference struct {
 	k      int
 	tables []referenceTable
@@ -50,7 +50,8 @@ func newReference(c collection, k int) *reference {
 	return r
 }
 
-// query appends the fingerprints within k bits. Each one comes from the first table whose block is equal.
+// query appends the fingerprints within k bits. Each one comes from the first table whose block is
+// equal.
 func (r *reference) query(fp uint64, found []uint64) []uint64 {
 	for i := range r.tables {
 		t := &r.tables[i]
@@ -75,7 +76,8 @@ func (r *reference) first(flips uint64) int {
 	return -1
 }
 
-// collection is a sequence of uniform, distinct fingerprints. Each one is computed from its position.
+// collection is a sequence of uniform, distinct fingerprints. Each one is computed from its
+// position.
 type collection struct {
 	n        int
 	shingles bool // documents have Shingles
@@ -113,8 +115,8 @@ func (c collection) documents(keys bool) iter.Seq2[index.Document, error] {
 	}
 }
 
-// near returns a stored document with 0 to k bits of its fingerprint flipped. i chooses the document
-// and the bits.
+// near returns a stored document with 0 to k bits of its fingerprint flipped. i chooses the
+// document and the bits.
 func (c collection) near(i, k int) index.Document {
 	random := rand.New(rand.NewPCG(seed, uint64(i)))
 	d := c.document(random.IntN(c.n), false)

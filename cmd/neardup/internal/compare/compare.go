@@ -98,8 +98,8 @@ func measured(a, b *Document, rule match.Rule) Result {
 	return r
 }
 
-// Share says how much of a limit two documents use up: 1 is on the limit, and what is above it is no match. counts is
-// false where it keeps no two apart, and of scopes.
+// Share says how much of a limit two documents use up: 1 is on the limit, and what is above it is
+// no match. counts is false where it keeps no two apart, and of scopes.
 func (r *Result) Share(limit string) (share float64, counts bool) {
 	switch {
 	case limit == ByDistance:

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// What compare says decides is what the rule of the index says.
+// The condition that compare names must agree with the rule of the index.
 func TestCompareIsTheRule(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	rule, matching := match.Rule{MaxDistance: 3, MaxShingleDistance: 9, ShortAllowance: 3, MaxLengthRatio: 1.3}, 0
@@ -38,7 +38,7 @@ func TestCompareIsTheRule(t *testing.T) {
 	}
 }
 
-// What is marked in the differences are all words that differ.
+// TestDifferences tests that exactly the words that differ are marked.
 func TestDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 300 {
@@ -79,7 +79,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestLongDifferences: documents that have no word in common are not printed whole.
+// TestLongDifferences tests that documents without a common word are not printed as a whole.
 func TestLongDifferences(t *testing.T) {
 	var a, b []string
 	for i := range 10_000 {

@@ -27,9 +27,9 @@ type Index interface {
 	Query(ctx context.Context, q index.Query) ([]index.Match, error)
 }
 
-// Explain returns the verdict that Check would return for a document, without storing it, and compares it
-// with the stored documents nearest to it. The reason, if it is not empty, is why the document would be
-// skipped.
+// Explain returns the verdict that Check would return for a document, without storing it, and
+// compares it with the stored documents nearest to it. The reason, if it is not empty, is why the
+// document would be skipped.
 func Explain(ctx context.Context, x Index, key string, d *index.Document, reason string, rule match.Rule) (*Explained, error) {
 	e := &Explained{Candidates: []*Result{}}
 	if reason != "" {

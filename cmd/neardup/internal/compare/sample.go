@@ -78,14 +78,15 @@ type Pairs struct {
 	Documents int   // different documents of the Sample
 	Cut       bool  // the search ended at MaxPairs
 
-	// Match and Miss are the numbers of pairs of different documents at each distance, up to k + Reach.
+	// Match and Miss are the numbers of pairs of different documents at each distance, up to k +
+	// Reach.
 	Match, Miss []int64
 
 	Inside, Outside []Pair // the pairs nearest to the limits; no document is in two of them
 }
 
-// Pairs compares all documents of the Sample, and returns up to most pairs on each side of the limits.
-// Documents that are equal in all compared fields are one.
+// Pairs compares all documents of the Sample, and returns up to most pairs on each side of the
+// limits. Documents that are equal in all compared fields are one.
 func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, error) {
 	docs := slices.Clone(s.kept)
 	slices.SortStableFunc(docs, func(a, b Sampled) int {
@@ -127,8 +128,8 @@ func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, 
 // maxNearest is the number of pairs on one side of the limits that are held.
 const maxNearest = 10_000
 
-// nearest drops the pairs that are far from the limits, if there are many. sign is 1 if a small share is
-// near, and -1 if a large one is.
+// nearest drops the pairs that are far from the limits, if there are many. sign is 1 if a small
+// share is near, and -1 if a large one is.
 func nearest(pairs []Pair, sign float64) []Pair {
 	if len(pairs) < 2*maxNearest {
 		return pairs

@@ -16,20 +16,20 @@ import (
 
 var rule = match.Rule{MaxDistance: 4, MaxShingleDistance: 12, MaxLengthRatio: 1.3}
 
-// flipped is a fingerprint with some of few bits flipped, so that many are near each other.
+// flipped inverts some of few bits of a fingerprint, so that many results are near each other.
 func flipped(rng *rand.Rand, f fingerprint.Fingerprint) fingerprint.Fingerprint {
 	return f ^ fingerprint.Fingerprint(rng.Uint64()&rng.Uint64()&rng.Uint64())&0xffffff
 }
 
-// The pairs of a sample are those of comparing each with each; the ones that are named are the
-// nearest to the limits on their side, and in no other pair.
+// TestPairsOfSample compares the pairs of a sample with a comparison of all pairs. The named
+// pairs must be the nearest to the limits on their side, and no document may be in two of them.
 func TestPairsOfSample(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 5))
 	s := NewSample()
 	var docs []index.Document
 	for i := range 400 {
 		d := index.Document{Key: fmt.Sprint(i), Fingerprint: flipped(rng, 1<<60), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<61))}, Tokens: 100 + rng.IntN(40), Scope: fmt.Sprint(rng.IntN(2))}
-		docs = append(docs, d, d) // equal ones count once
+		docs = append(docs, d, d) // equal documents count once
 		s.Add(&d, "a", int64(i))
 		s.Add(&d, "a", int64(i))
 	}
@@ -74,7 +74,8 @@ func TestPairsOfSample(t *testing.T) {
 	}
 }
 
-// However many documents go by, so many are kept, early and late ones alike, with short keys.
+// TestSampleIsBounded tests that a sample keeps the same number of documents for any input. Early
+// and late documents must be equally likely, and keys must be short.
 func TestSampleIsBounded(t *testing.T) {
 	s := NewSample()
 	key := string(make([]byte, 10*MaxKeyShown))
@@ -105,7 +106,8 @@ func TestSampleIsBounded(t *testing.T) {
 	}
 }
 
-// Nearness is at most 1 where two documents match, and above where they do not, and names the limit.
+// TestNearness tests that nearness is at most 1 if two documents match and larger if they do not.
+// It must name the limit.
 func TestNearness(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 6))
 	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0, MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Default(6)} {

@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// generator is a reader of head, then of fill repeated up to size bytes, then of tail.
+// generator is a reader of head, of fill repeated up to size bytes, and of tail.
 type generator struct {
 	head, fill, tail string
 	size             int64 // of the repeated fill, rounded down

@@ -48,8 +48,8 @@ func (a *Analyzer) scopeOf(r *corpus.Record) string {
 	return ""
 }
 
-// Document returns the document of a record, or the reason why the record has none. It removes the content
-// from the record, so that its memory is free after the analysis.
+// Document returns the document of a record, or the reason why the record has none. It removes the
+// content from the record, so that its memory is free after the analysis.
 func (a *Analyzer) Document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
 	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: r.Kind}
 	r.Content = nil

@@ -33,7 +33,8 @@ type Input struct {
 	release func() // releases the memory of the original record; nil if there is none
 }
 
-// Line is the line that dedup prints for a document, and each subcommand for a document that it skips.
+// Line is the line that dedup prints for a document, and each subcommand for a document that it
+// skips.
 type Line struct {
 	Key         string                   `json:"key"`
 	KeyBytes    []byte                   `json:"keyBytes,omitempty"`
@@ -134,8 +135,8 @@ type Batching struct {
 	Wait    time.Duration // how long a smaller batch waits for more records
 }
 
-// ForEachBatch reads the inputs and passes their records to work, in order. A batch has the records that
-// are ready: a slow input is answered line by line, a fast input in large batches.
+// ForEachBatch reads the inputs and passes their records to work, in order. A batch has the records
+// that are ready: a slow input is answered line by line, a fast input in large batches.
 func (r *Reader) ForEachBatch(ctx context.Context, most Batching, work func([]*Input) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // stops the pipe without waiting: a read of standard input may block
@@ -201,8 +202,8 @@ const (
 	maxAheadBytes = 32 << 20
 )
 
-// largeDocument is the size from which on the garbage of a document is collected at once. Otherwise the
-// heap would grow to twice its size.
+// largeDocument is the size from which on the garbage of a document is collected at once. Otherwise
+// the heap would grow to twice its size.
 const largeDocument = 4 << 20
 
 // analyzed reads all records and analyzes them on all cores. It keeps their order.

@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// readLines reads JSON lines as dedup --emit does, with the records as they stand.
+// readLines reads JSON lines as dedup --emit does, and keeps the original records.
 func readLines(t *testing.T, in io.Reader) *Reader {
 	t.Helper()
 	lines, err := corpus.New([]string{"-"}, corpus.Options{Stdin: in, Format: corpus.JSONL, Originals: []corpus.Format{corpus.JSONL}})
@@ -22,8 +22,8 @@ func readLines(t *testing.T, in io.Reader) *Reader {
 	return &Reader{Reader: lines, Analyzer: &Analyzer{Signer: check.DefaultSigner()}, Summary: summary.New()}
 }
 
-// TestBatchesAreBoundedByBytes: a batch of queries with long keys takes no more memory than the batching says,
-// and the key that fills it.
+// TestBatchesAreBoundedByBytes tests that a batch of queries with long keys takes at most the
+// specified memory and one more key.
 func TestBatchesAreBoundedByBytes(t *testing.T) {
 	const key, records = 50_000, 100
 	docs := readLines(t, strings.NewReader(strings.Repeat(`{"key":"`+strings.Repeat("k", key)+`","text":"a few words"}`+"\n", records)))
@@ -39,13 +39,13 @@ func TestBatchesAreBoundedByBytes(t *testing.T) {
 	}
 }
 
-// TestRecordsWaitWithinBounds: records that are to be passed through wait for their verdicts in
-// bounded memory, and the reader goes on once they have been given back.
+// TestRecordsWaitWithinBounds tests that records that wait for their verdicts take bounded
+// memory. The reader must continue once they are released.
 func TestRecordsWaitWithinBounds(t *testing.T) {
 	const size, records = 1 << 20, 60
 	line, lines := `{"text":"a few words","more":"`+strings.Repeat("x", size)+"\"}\n", make([]io.Reader, records)
 	for n := range lines {
-		lines[n] = strings.NewReader(line) // not all in memory: it would count as that of processes that are begun later
+		lines[n] = strings.NewReader(line) // not all in memory, which would count for processes that are started later
 	}
 	docs := readLines(t, io.MultiReader(lines...))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -53,7 +53,7 @@ func TestRecordsWaitWithinBounds(t *testing.T) {
 	seen := 0
 	err := docs.ForEachBatch(ctx, Batching{Records: 256, Bytes: 64 << 20}, func(batch []*Input) error {
 		if seen == 0 {
-			time.Sleep(300 * time.Millisecond) // the reader goes as far ahead as it may
+			time.Sleep(300 * time.Millisecond) // the reader reads as far ahead as it may
 		}
 		held := 0
 		for _, i := range batch {

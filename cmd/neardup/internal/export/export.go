@@ -1,6 +1,6 @@
-// Package export writes all there is to know of the documents of an index as lines of JSON, and reads
-// it back exactly (docs/reference/output.md, "export"): a line about the index, then a line a document, in the order
-// of their IDs. What is cut off, or of a later version, is an error.
+// Package export writes all there is to know of the documents of an index as lines of JSON, and
+// reads it back exactly (docs/reference/output.md, "export"): a line about the index, then a line a
+// document, in the order of their IDs. What is cut off, or of a later version, is an error.
 package export
 
 import (
@@ -96,7 +96,8 @@ func firstLine(in io.Reader) *Index {
 	return &line.Index
 }
 
-// Documents yields the documents of an export that has so many. It ends at the first line that is none.
+// Documents yields the documents of an export that has so many. It ends at the first line that is
+// none.
 func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		d := json.NewDecoder(bufio.NewReaderSize(in, 256<<10))

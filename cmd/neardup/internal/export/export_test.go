@@ -9,7 +9,8 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 )
 
-// An export that is not whole is no export, also where only its checksum or its end tells.
+// TestDamagedExport tests that a damaged or truncated export is refused, also if only its
+// checksum or its end is wrong.
 func TestDamagedExport(t *testing.T) {
 	const whole = `{"neardupIndex":{"maxDistance":3,"documents":2}}` + "\n" + `{"key":"a","fingerprint":"0000000000000007"}` + "\n" + `{"fingerprint":"0000000000000008"}` + "\n"
 	var z bytes.Buffer

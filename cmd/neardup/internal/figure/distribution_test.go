@@ -2,8 +2,8 @@ package figure
 
 import "testing"
 
-// A fingerprint is counted in its bucket, and at the highest bit in which it differs
-// from its lower neighbour.
+// TestDistribution tests that a fingerprint is counted in its bucket, and at the highest bit in
+// which it differs from its lower neighbour.
 func TestDistribution(t *testing.T) {
 	d := NewDistribution([]uint64{0, 1, 3, 1 << 57, 1<<63 | 5, 1<<63 | 7})
 	var leading [64]int

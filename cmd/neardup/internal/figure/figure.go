@@ -1,4 +1,5 @@
-// Package figure counts how fingerprints are distributed, and draws the curves and histograms of the command as SVG or PNG.
+// Package figure counts how fingerprints are distributed, and draws the curves and histograms of
+// the command as SVG or PNG.
 package figure
 
 import (

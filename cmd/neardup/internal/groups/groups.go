@@ -1,5 +1,5 @@
-// Package groups finds pairs and clusters of near-duplicates in an index or in lists of fingerprints,
-// and writes them as JSON.
+// Package groups finds pairs and clusters of near-duplicates in an index or in lists of
+// fingerprints, and writes them as JSON.
 package groups
 
 import (
@@ -51,8 +51,8 @@ type Cluster struct {
 
 // Source finds pairs and clusters.
 type Source interface {
-	// Pairs yields each pair of members, which is valid until the next one. Several documents that are
-	// one member are a pair of this member with itself.
+	// Pairs yields each pair of members, which is valid until the next one. Several documents that
+	// are one member are a pair of this member with itself.
 	Pairs(ctx context.Context) iter.Seq2[*Pair, error]
 
 	// Clusters yields each cluster, which is valid until the next one.

@@ -1,5 +1,6 @@
-// Package matches compares a file of fingerprints with many queries in one pass. The matches may be more
-// than memory holds. They come query by query, the nearest first, and in the order of the file.
+// Package matches compares a file of fingerprints with many queries in one pass. The matches may be
+// more than memory holds. They come query by query, the nearest first, and in the order of the
+// file.
 package matches
 
 import (
@@ -75,7 +76,8 @@ func (l *List) add(ctx context.Context, queries *scan.Queries, chunk *corpus.Chu
 	return err
 }
 
-// Each calls found with the matches of each query, in order. The IDs of matches are numbers in the file.
+// Each calls found with the matches of each query, in order. The IDs of matches are numbers in the
+// file.
 func (l *List) Each(ctx context.Context, found func(query int, matches []index.Match)) error {
 	next := 0
 	var records [][4]uint64

@@ -1,5 +1,6 @@
 // Package progress shows the progress of work on a terminal: the completed part, the rate and the
-// remaining time. It writes nothing if standard error is not a terminal, or if the results go to a terminal.
+// remaining time. It writes nothing if standard error is not a terminal, or if the results go to a
+// terminal.
 package progress
 
 import (

@@ -1,5 +1,5 @@
-// Package schema describes the JSON of Go types as schemas of OpenAPI 3.1. The tag doc of a field is its
-// description.
+// Package schema describes the JSON of Go types as schemas of OpenAPI 3.1. The tag doc of a field
+// is its description.
 package schema
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// Of returns the schema of the JSON of a type, a reference for a struct, and adds the schemas of structs
-// to schemas, by name.
+// Of returns the schema of the JSON of a type, a reference for a struct, and adds the schemas of
+// structs to schemas, by name.
 func Of(t reflect.Type, schemas map[string]any) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

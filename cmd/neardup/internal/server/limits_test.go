@@ -54,8 +54,8 @@ func talk(t *testing.T, address string, parts ...string) string {
 	return string(said)
 }
 
-// TestHostileConnections: a connection that does not send valid requests ends by itself, with the
-// right answer. Only complete requests are executed.
+// TestHostileConnections tests that the server ends a connection that does not send valid
+// requests, with the right answer. Only complete requests are executed.
 func TestHostileConnections(t *testing.T) {
 	const check = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
 	slowly := make([]string, 20) // a byte per 0.1 s
@@ -68,7 +68,7 @@ func TestHostileConnections(t *testing.T) {
 		what  string
 		parts []string
 		want  []string // in the answer
-		keys  []string // of documents that are stored then
+		keys  []string // keys of the documents that are stored afterwards
 	}{
 		{"half a header", []string{"POST /v1/ch"}, nil, nil},
 		{"nothing", []string{""}, nil, nil},
@@ -127,8 +127,9 @@ func memoryIsFree(t *testing.T, s *Server) {
 	})
 }
 
-// TestMemoryIsBounded: the memory of 500 connections that send slowly, send too much, do not read,
-// or disconnect is bounded. The server answers others meanwhile, and all memory is free in the end.
+// TestMemoryIsBounded tests the memory for 500 connections that send slowly, send too much, do
+// not read, or disconnect. The server must answer other connections, and all memory must be free
+// at the end.
 func TestMemoryIsBounded(t *testing.T) {
 	x := open(t, inMemory())
 	limits := Limits{MemoryBytes: 64 << 20, RequestBytes: 8 << 20, PageBytes: 1 << 20, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
@@ -166,7 +167,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			<-ctx.Done()
 		})
 	}
-	c := dial(t, address, nil) // which repeats busy calls
+	c := dial(t, address, nil) // the client repeats busy calls
 	most := uint64(0)
 	for n := range 20 {
 		var m runtime.MemStats

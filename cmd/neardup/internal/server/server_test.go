@@ -171,8 +171,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestContentOfDocument: if a document has several fields with content, the one that
-// docs/reference/http.md names is compared.
+// TestContentOfDocument tests documents with several fields that have content. The server must
+// compare the one that docs/reference/http.md names.
 func TestContentOfDocument(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{})
 	line := func(fields string) string { return `{"key":"a",` + fields + "}\n" }

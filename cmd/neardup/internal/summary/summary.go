@@ -1,5 +1,5 @@
-// Package summary counts what a run came to, in numbers that add up: every record has a verdict, or is
-// skipped for a reason. Its memory is bounded, whatever keys and reasons the inputs have.
+// Package summary counts what a run came to, in numbers that add up: every record has a verdict, or
+// is skipped for a reason. Its memory is bounded, whatever keys and reasons the inputs have.
 package summary
 
 import (
@@ -102,8 +102,8 @@ func (s *Summary) Unrelated(key string) {
 // Duplicates returns the number of duplicates.
 func (s *Summary) Duplicates() int64 { return s.Verdicts[duplicate] }
 
-// VerdictCounts returns the documents by verdict, in the order of the summary. It leaves out the other records,
-// such as the requests of a web archive.
+// VerdictCounts returns the documents by verdict, in the order of the summary. It leaves out the
+// other records, such as the requests of a web archive.
 func (s *Summary) VerdictCounts() (counts []view.Count) {
 	for _, v := range verdicts {
 		if n := s.Verdicts[v]; n > 0 {
@@ -119,8 +119,8 @@ func (s *Summary) VerdictCounts() (counts []view.Count) {
 // Skipped returns the number of records that were not compared.
 func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
 
-// Lines returns the summary of a run. files is the number of files that it has read. The first line counts every record
-// once.
+// Lines returns the summary of a run. files is the number of files that it has read. The first line
+// counts every record once.
 func (s *Summary) Lines(files int64) (lines []string) {
 	if s.Records == 0 {
 		return nil
@@ -153,8 +153,8 @@ func (s *Summary) Lines(files int64) (lines []string) {
 	return lines
 }
 
-// HeavyHitters counts by key, as Misra and Gries do: of so many keys that memory is bounded, all counts
-// go down by one to make room, and are least ones then.
+// HeavyHitters counts by key, as Misra and Gries do: of so many keys that memory is bounded, all
+// counts go down by one to make room, and are least ones then.
 type HeavyHitters struct {
 	N       map[string]int64
 	Lowered bool

@@ -10,8 +10,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// Of however many documents that others are near to, the largest groups are known, and no count
-// is too high.
+// TestLargestGroups tests that the largest groups are found among any number of documents, and
+// that no count is too high.
 func TestLargestGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	g := HeavyHitters{N: make(map[string]int64)}
@@ -45,7 +45,7 @@ func TestLargestGroups(t *testing.T) {
 	}
 }
 
-// A key of any length is a short line.
+// TestLongKeys tests that a key of any length gives a short line.
 func TestLongKeys(t *testing.T) {
 	g := HeavyHitters{N: map[string]int64{strings.Repeat("é", 30_000): 2, strings.Repeat("k", 200): 1}}
 	if got, want := g.largest(), []string{"  " + strings.Repeat("é", 200) + "... (2)", "  " + strings.Repeat("k", 200) + " (1)"}; !slices.Equal(got, want) {
@@ -53,7 +53,8 @@ func TestLongKeys(t *testing.T) {
 	}
 }
 
-// TestFilesWithoutDocuments: all files without a document are counted, and the first ones are named.
+// TestFilesWithoutDocuments: all files without a document are counted, and the first ones are
+// named.
 func TestFilesWithoutDocuments(t *testing.T) {
 	s := New()
 	for i := range 1000 {

@@ -45,7 +45,7 @@ func checkSafe(t *testing.T, page string) {
 	must(t, err)
 	styles := 0
 	for n := range root.Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data != "textarea" && strings.ContainsAny(n.Data, "\x1b\u202e") { // a field gives back what was put in
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" && strings.ContainsAny(n.Data, "\x1b\u202e") { // a field shows its input unchanged
 			t.Errorf("the page has %q", n.Data)
 		}
 		if n.Type != html.ElementNode {
