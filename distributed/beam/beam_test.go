@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pipeline is run on Prism in this process; what its transforms give is compared as lines.
+// pipeline runs on Prism in this process. Tests compare the results of its transforms as lines.
 type pipeline struct {
 	*testing.T
 	*beam.Pipeline
@@ -48,7 +48,7 @@ func newPipeline(t *testing.T) *pipeline {
 	return &pipeline{T: t, Pipeline: p, root: s, dir: t.TempDir()}
 }
 
-// batches is fingerprints as a PCollection<Batch>, of some at a time.
+// batches returns fingerprints as a PCollection<Batch> with n per batch.
 func (p *pipeline) batches(fps []fp, n int) beam.PCollection {
 	var batches []Batch
 	for part := range slices.Chunk(fps, n) {
@@ -57,7 +57,7 @@ func (p *pipeline) batches(fps []fp, n int) beam.PCollection {
 	return beam.CreateList(p.root, batches)
 }
 
-// want compares a collection with lines once the pipeline is through.
+// want compares a collection with lines after the pipeline has run.
 func (p *pipeline) want(name string, got beam.PCollection, lines []string) {
 	slices.Sort(lines)
 	Write(p.root, p.file(len(p.wants)), 1, JSON(p.root, got))
@@ -78,7 +78,7 @@ func (p *pipeline) run() {
 	}
 }
 
-// linesOf are those of files, sorted.
+// linesOf returns the lines of files, sorted.
 func linesOf(t *testing.T, files ...string) (lines []string) {
 	t.Helper()
 	for _, file := range files {
@@ -92,7 +92,7 @@ func linesOf(t *testing.T, files ...string) (lines []string) {
 	return lines
 }
 
-// keysOf is n fingerprints of a shape of testgen.
+// keysOf returns n fingerprints of a shape of testgen.
 func keysOf(shape testgen.Key, r *rand.Rand, n int) []fp {
 	fps := make([]fp, n)
 	for i := range fps {
@@ -107,7 +107,7 @@ func distinct(fps []fp) []fp {
 	return slices.Compact(fps)
 }
 
-// brutePairs compares all with all.
+// brutePairs compares all pairs.
 func brutePairs(fps []fp, k int) (pairs []Pair) {
 	fps = distinct(fps)
 	for i, f := range fps {
@@ -120,7 +120,7 @@ func brutePairs(fps []fp, k int) (pairs []Pair) {
 	return pairs
 }
 
-// pairLines are sorted.
+// pairLines returns the sorted lines of pairs.
 func pairLines(pairs []Pair) (lines []string) {
 	for _, p := range pairs {
 		lines = append(lines, fmt.Sprintf(`{"first":{"fingerprint":"%016x"},"second":{"fingerprint":"%016x"},"distance":%d}`,
@@ -130,7 +130,7 @@ func pairLines(pairs []Pair) (lines []string) {
 	return lines
 }
 
-// componentLines follows pairs until nothing changes.
+// componentLines joins the members of pairs until nothing changes.
 func componentLines(pairs []Pair) (lines []string) {
 	least := map[fp]fp{}
 	for _, p := range pairs {
@@ -191,7 +191,7 @@ func TestScanIsComparingAll(t *testing.T) {
 	}
 }
 
-// blobsOfGroups is what distribute emits for fingerprints.
+// blobsOfGroups returns the blobs that distribute emits for fingerprints.
 func blobsOfGroups(t *testing.T, d *distribute, fps []fp) map[int][][]byte {
 	t.Helper()
 	ctx := context.Background()
@@ -202,7 +202,7 @@ func blobsOfGroups(t *testing.T, d *distribute, fps []fp) map[int][][]byte {
 	return blobs
 }
 
-// eachOf is how a runner hands over values.
+// eachOf passes values as a runner does.
 func eachOf[T any](values []T) func(*T) bool {
 	return func(to *T) bool {
 		if len(values) == 0 {
@@ -213,13 +213,15 @@ func eachOf[T any](values []T) func(*T) bool {
 	}
 }
 
-// shuffledBytes is the model of docs/distributed.md of what Pairs shuffles of uniform fingerprints: a table has each of them once,
-// in 2.4 bits above what tells as many apart as are packed at once.
+// shuffledBytes is the model of docs/distributed.md for the bytes that Pairs shuffles for uniform
+// fingerprints. Each table has each fingerprint once. A fingerprint takes 2.4 bits more than it
+// takes to distinguish the fingerprints that are packed together.
 func shuffledBytes(n, k int) float64 {
 	return float64(n) * float64(k+1) * (64 - math.Log2(float64(min(n, mostPending))) + 2.4) / 8
 }
 
-// TestShuffleIsAsEstimated holds what is shuffled, at two sizes, to 25 bytes a fingerprint and to the model.
+// TestShuffleIsAsEstimated compares the shuffled bytes, at two sizes, with 25 bytes per
+// fingerprint and with the model.
 func TestShuffleIsAsEstimated(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for _, n := range []int{100_000, 1_000_000} {
@@ -240,8 +242,8 @@ func TestShuffleIsAsEstimated(t *testing.T) {
 	}
 }
 
-// TestGroupsOfSeveralBundles: a group joins the fingerprints of all bundles, equal ones once, and
-// fails if they do not fit in memory.
+// TestGroupsOfSeveralBundles tests that a group joins the fingerprints of all bundles, and equal
+// ones once. It must fail if they do not fit in memory.
 func TestGroupsOfSeveralBundles(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -261,14 +263,14 @@ func TestGroupsOfSeveralBundles(t *testing.T) {
 		largest = max(largest, len(group))
 	}
 	for _, c := range []struct {
-		memory int // in fingerprints
+		memory int // number of fingerprints
 		want   error
 	}{{1 << 20, nil}, {largest*4/3 + 2, nil}, {largest, ErrMemory}, {largest / 2, ErrMemory}} {
 		var got []Pair
 		var failed error
 		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3, MemoryBytes: int64(c.memory) * groupBytes}}
 		for key := range first {
-			blobs := slices.Concat(first[key], second[key], first[key]) // the last one as from a third bundle
+			blobs := slices.Concat(first[key], second[key], first[key]) // the last one is like a third bundle
 			failed = errors.Join(failed, j.ProcessElement(context.Background(), key, eachOf(blobs), func(p Pair) { got = append(got, p) }))
 		}
 		if !errors.Is(failed, c.want) {
@@ -280,7 +282,7 @@ func TestGroupsOfSeveralBundles(t *testing.T) {
 	}
 }
 
-// TestBrokenBlobs: of what a runner broke there is an error, and never a panic.
+// TestBrokenBlobs tests that damaged blobs give an error, and never a panic.
 func TestBrokenBlobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)}, []fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
@@ -307,8 +309,8 @@ func TestBrokenBlobs(t *testing.T) {
 	}
 }
 
-// TestTables: two fingerprints within the distance share a group of some table, and exactly one
-// of these is the first.
+// TestTables tests that two fingerprints within the distance share a group of some table. Exactly
+// one of these groups must be the first.
 func TestTables(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -339,7 +341,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What comes behind an emitter may fail, and the emitter then panics: in a goroutine that would end the process.
+// TestEmittersThatPanic tests emitters that panic, as they do if a later step fails. In another
+// goroutine, the panic would end the process.
 func TestEmittersThatPanic(t *testing.T) {
 	fps := []fp{0, 1, 2, 3}
 	failing := errors.New("behind")

@@ -12,8 +12,8 @@ import (
 const maxBlobChunk = 32_000
 
 // appendBlob appends ascending fingerprints in chunks. A chunk consists of its length in bytes, the
-// number of its fingerprints, a width, the first fingerprint, and the differences in Golomb-Rice code.
-// A fingerprint needs about 2 bits more than the binary logarithm of the mean difference.
+// number of its fingerprints, a width, the first fingerprint, and the differences in Golomb-Rice
+// code. A fingerprint needs about 2 bits more than the binary logarithm of the mean difference.
 func appendBlob(dst []byte, set *selfjoin.Set, from, to selfjoin.Node) []byte {
 	for from < to {
 		end := min(from+maxBlobChunk, to)

@@ -26,12 +26,12 @@ func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PColl
 	return Components(s.Scope("neardup.Clusters"), o, Pairs(s, o, fingerprints))
 }
 
-// Components returns the connected components of a PCollection<Pair> as a PCollection<Member>. It has
-// one Member per fingerprint, including the smallest fingerprint of each component.
+// Components returns the connected components of a PCollection<Pair> as a PCollection<Member>. It
+// has one Member per fingerprint, including the smallest fingerprint of each component.
 //
-// Each bundle keeps only the pairs that are needed to connect its fingerprints, and one worker unites the
-// pairs of all bundles. Pairs that do not fit in MemoryBytes, at about 100 bytes per pair, go through
-// temporary files of this worker.
+// Each bundle keeps only the pairs that are needed to connect its fingerprints, and one worker
+// unites the pairs of all bundles. Pairs that do not fit in MemoryBytes, at about 100 bytes per
+// pair, go through temporary files of this worker.
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
@@ -81,8 +81,8 @@ func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error
 	return err
 }
 
-// unite computes the members of components by rounds of large and small stars (Kiveris et al., SoCC 2014),
-// until a round changes nothing.
+// unite computes the members of components by rounds of large and small stars (Kiveris et al., SoCC
+// 2014), until a round changes nothing.
 type unite struct{ Memory int64 }
 
 func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
@@ -150,8 +150,8 @@ func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
 	}
 }
 
-// ascending sorts edges by the other end and then by the node, since the sort is stable. Edges that do not fit in memory
-// are in temporary files until the caller iterates over them.
+// ascending sorts edges by the other end and then by the node, since the sort is stable. Edges that
+// do not fit in memory are in temporary files until the caller iterates over them.
 func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (iter.Seq2[[]edge, error], error) {
 	for range 2 {
 		s := extsort.New[edge](extsort.Options{MemoryBytes: u.Memory / 2})
@@ -171,8 +171,8 @@ func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (
 	return edges, nil
 }
 
-// stars yields the results of f for the distinct ascending edges, each with the smallest of its node and the node's
-// neighbors. first is true for the first edge of a node.
+// stars yields the results of f for the distinct ascending edges, each with the smallest of its
+// node and the node's neighbors. first is true for the first edge of a node.
 func stars(edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
 	return func(yield func([]edge, error) bool) {
 		var out []edge

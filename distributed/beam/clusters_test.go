@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// graphs have n nodes; each is connected with some that come before it.
+// graphs have n nodes. Each node is connected with some earlier ones.
 var graphs = []struct {
 	name   string
 	n      int
@@ -23,8 +23,8 @@ var graphs = []struct {
 	{"nothing", 1, nil},
 }
 
-// TestComponentsAreUnionFind: of every graph, also of edges that come twice and of those that memory does not hold, the rounds
-// give what following its edges gives.
+// TestComponentsAreUnionFind compares the rounds with a simple search for components. Some edges
+// are repeated, and some graphs do not fit in memory.
 func TestComponentsAreUnionFind(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -224,9 +224,9 @@ func matchLine(m Match) string {
 	return fmt.Sprintf(`{"query":"%v","found":"%v","distance":%d}`, m.Query, m.Found, m.Query.Distance(m.Found))
 }
 
-// Write writes the lines of a PCollection<string> to files, in no particular order: to one file with
-// the name, or to several files with the suffixes -00000-of-00004 and so on. It writes all files, also
-// empty ones, and overwrites existing files.
+// Write writes the lines of a PCollection<string> to files, in no particular order: to one file
+// with the name, or to several files with the suffixes -00000-of-00004 and so on. It writes all
+// files, also empty ones, and overwrites existing files.
 func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
 	if files < 1 {
 		panic(fmt.Errorf("%w: %d files", ErrOptions, files))

@@ -18,7 +18,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// written has fingerprints in a file of a format.
+// written writes fingerprints into a file of a format.
 func written(t *testing.T, r *rand.Rand, format Format, fps []fp) string {
 	t.Helper()
 	var data []byte
@@ -46,7 +46,7 @@ func writtenAs(t *testing.T, data []byte) string {
 	return file
 }
 
-// readAll reads a file in parts of a length.
+// readAll reads a file in parts of the given length.
 func readAll(file string, format Format, length int64) (fps []fp, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -62,7 +62,7 @@ func readAll(file string, format Format, length int64) (fps []fp, err error) {
 	return fps, err
 }
 
-// TestPartsHaveEachLineOnce: wherever a file is cut, each fingerprint is read once.
+// TestPartsHaveEachLineOnce tests that each fingerprint is read once, wherever a file is divided.
 func TestPartsHaveEachLineOnce(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -116,7 +116,8 @@ func TestBadFiles(t *testing.T) {
 	Read(newPipeline(t).root, "parquet", "x")
 }
 
-// TestFilesThroughAPipeline: patterns are read, and several files written, each of them also if it has no line.
+// TestFilesThroughAPipeline reads patterns and writes several files, including files without
+// lines.
 func TestFilesThroughAPipeline(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	fps := make([]fp, 3000)

@@ -61,7 +61,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	must(t, client.HSet(ctx, name+"h:m", "a", "b").Err())
 	refused(t, client, Options{Name: name + "h"}, index.ErrNotIndex, "another use")
 
-	// a key of another use where a bucket would be: no verdict
+	// a key with another content in place of a bucket must not give a verdict
 	bare, err := Open(ctx, client, Options{Name: name + "k", Bare: true})
 	must(t, err)
 	d := index.Document{Fingerprint: 5}
@@ -98,8 +98,9 @@ func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
 	refused(t, goredis.NewRing(&goredis.RingOptions{}), Options{}, nil, "cannot be used")
 }
 
-// A single server works, says what it lacks, and when its memory is used up fails without leaving a document half there;
-// deletions and sweeps make room.
+// TestSingleServerAndFullMemory tests a single server, which must report its missing settings. If
+// its memory is full, calls must fail without leaving part of a document. Deletions and sweeps
+// must free memory.
 func TestSingleServerAndFullMemory(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--appendonly", "yes", "--maxmemory", "20mb")
 	ctx := t.Context()
@@ -146,7 +147,8 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	}
 }
 
-// A node that dies in the middle of a sweep or of Stats is away, not broken.
+// TestCallsOnEachNodeSayWhenItIsAway tests that a node that dies during a sweep or Stats is
+// reported as unavailable, not as damaged.
 func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
 	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
@@ -161,7 +163,8 @@ func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
 	refused(t, s.client, Options{}, ErrUnavailable, s.address)
 }
 
-// Where replicas are waited for, too, deletions and sweeps go on when memory is used up; nothing does without the replica.
+// TestFullMemoryAndLostReplica tests that deletions and sweeps continue if memory is full, also
+// with replicas. Without the replica, no call succeeds.
 func TestFullMemoryAndLostReplica(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
 	host, port, _ := strings.Cut(s.address, ":")
@@ -195,7 +198,7 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 		t.Errorf("Sweep: %+v, %v", swept, err)
 	}
 
-	// without the replica, neither what is written counts nor what is read
+	// without the replica, neither writes nor reads count
 	replica.kill()
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	x.cluster.patience = 0
@@ -212,12 +215,12 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	}
 }
 
-// The store of the model check does what Redis does.
+// TestFakeIsRedis tests that the store of the model check behaves like Redis.
 func TestFakeIsRedis(t *testing.T) {
 	x := openShared(t, Options{Bare: true})
 	f := &fake{keys: map[string]string{}}
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	some := func() string { return "abab"[:1+r.IntN(4)] } // nobody writes nothing
+	some := func() string { return "abab"[:1+r.IntN(4)] } // never empty, as in the protocol
 	for range 3000 {
 		key := x.name.group(uint32(r.IntN(3)))
 		all := []*command{

@@ -1,6 +1,6 @@
 package redis
 
-//lint:file-ignore SA3001 An operation is a document, and how many there are is said here.
+//lint:file-ignore SA3001 An operation is one document, and the benchmark sets b.N itself.
 
 import (
 	"fmt"
@@ -14,8 +14,9 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// BenchmarkCluster fills an index on three masters with a replica each, all on this machine, and asks it. Beside the
-// rates it gives the processor time of clients and of servers, which tells more where a machine is shared.
+// BenchmarkCluster fills an index on three masters with one replica each, all on this machine,
+// and queries it. In addition to the rates it reports the processor time of clients and servers,
+// which means more on a shared machine.
 //
 //	go test -run '^$' -bench Cluster -benchtime 1x    # NEARDUP_LONG=1: a million documents
 func BenchmarkCluster(b *testing.B) {
@@ -49,7 +50,7 @@ func BenchmarkCluster(b *testing.B) {
 	}
 }
 
-// made makes documents that have nothing to do with each other.
+// made returns unrelated documents.
 func made(keyBytes, n int) []index.Document {
 	r := rand.New(rand.NewPCG(uint64(n), uint64(keyBytes)))
 	docs := make([]index.Document, n)
@@ -95,7 +96,7 @@ func used(b *testing.B, x *Index) uint64 {
 	return s.UsedBytes
 }
 
-// measured reports processor time an operation, of this process and of the masters and replicas.
+// measured reports processor time per operation, of this process and of the masters and replicas.
 func measured(b *testing.B, c *servers, f func()) {
 	client, server := processorTime(), c.processorTime(b)
 	b.ResetTimer()

@@ -19,7 +19,8 @@ import (
 // window is the number of documents that go through the protocol together.
 const window = 256
 
-// Signer returns the Signer of the index, as neardup.Index.Signer does. It is nil if the index has none.
+// Signer returns the Signer of the index, as neardup.Index.Signer does. It is nil if the index has
+// none.
 func (x *Index) Signer() *page.Signer { return x.signer }
 
 // Check checks a page, as neardup.Index.Check does. Concurrent calls share round trips.
@@ -39,8 +40,9 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
 
-// CheckDocuments is like CheckBatch for pages with known signatures. A call that fails, or whose ctx
-// ends, may have taken effect. If the call is repeated, it finds its own documents by their keys.
+// CheckDocuments is like CheckBatch for pages with known signatures. A call that fails, or whose
+// ctx ends, may have taken effect. If the call is repeated, it finds its own documents by their
+// keys.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
 	found, err := x.checkAndAdd(ctx, docs)
 	verdicts := make([]neardup.Verdict, len(found))
@@ -76,8 +78,8 @@ func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdict
 	return verdicts, nil
 }
 
-// maxFlights is the largest number of batches of single calls that run at a time. Other calls wait and
-// share the next batch.
+// maxFlights is the largest number of batches of single calls that run at a time. Other calls wait
+// and share the next batch.
 const maxFlights = 3
 
 // single is a call of one document.

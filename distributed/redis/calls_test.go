@@ -14,10 +14,10 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// stuckIndex is one on a Redis that does not answer for a while.
+// stuckIndex returns an index on a Redis that does not answer before the channel is closed.
 func stuckIndex(until chan struct{}) (*Index, *fake) {
 	f := &fake{keys: map[string]string{}, time: 10_000}
-	var mu sync.Mutex // a fake takes one call at a time
+	var mu sync.Mutex // a fake handles one call at a time
 	return testIndex(func(ctx context.Context, durable bool, commands []*command) error {
 		<-until
 		mu.Lock()
@@ -26,7 +26,7 @@ func stuckIndex(until chan struct{}) (*Index, *fake) {
 	}), f
 }
 
-// checkedOne is the verdict of a call of one document.
+// checkedOne returns the verdict of a call with one document.
 func checkedOne(ctx context.Context, x *Index, d index.Document) (index.Verdict, error) {
 	verdicts, err := x.checkAndAdd(ctx, []index.Document{d})
 	if err != nil {
@@ -35,7 +35,8 @@ func checkedOne(ctx context.Context, x *Index, d index.Document) (index.Verdict,
 	return verdicts[0], nil
 }
 
-// While Redis is away, calls that give up leave nothing behind that grows; Close waits for what is under way.
+// TestCallsThatGiveUp tests calls that give up while Redis is unavailable. Their memory must not
+// accumulate, and Close must wait for calls in progress.
 func TestCallsThatGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := make(chan struct{})
@@ -69,7 +70,8 @@ func TestCallsThatGiveUp(t *testing.T) {
 	})
 }
 
-// A call that waits for another one's numbers returns when its context ends.
+// TestDrawHonoursContext tests a call that waits for the numbers of another call. It must return
+// when its context ends.
 func TestDrawHonoursContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := make(chan struct{})
@@ -86,12 +88,13 @@ func TestDrawHonoursContext(t *testing.T) {
 	})
 }
 
-// Whichever client draws, and whatever the clock of the server says, no number is given out twice.
+// TestNumbersNeverRepeat tests that no number is drawn twice, by any client and with any clock of
+// the server.
 func TestNumbersNeverRepeat(t *testing.T) {
 	f, r := &fake{keys: map[string]string{}}, rand.New(rand.NewPCG(1, 1))
 	clients, drawn := []*Index{testIndex(f.run), testIndex(f.run)}, make(map[uint64]bool)
 	for range 20_000 {
-		n := []uint64{1, 2 * minBlock}[r.IntN(1000)/999] // by one, so that blocks are used up
+		n := []uint64{1, 2 * minBlock}[r.IntN(1000)/999] // mostly single numbers, so that blocks are used up
 		f.time = 10_000 + r.Uint64N(1_000_000)
 		first, err := clients[r.IntN(2)].draw(t.Context(), n)
 		must(t, err)
@@ -104,11 +107,13 @@ func TestNumbersNeverRepeat(t *testing.T) {
 	}
 }
 
-// A slot that is on its way refuses the write of a barrier; then that of another slot counts, and what is read is read where it still is.
+// TestReadsWhileASlotMoves reads from a slot that moves to another node. The slot refuses the
+// write of a barrier, so the barrier of another slot counts. The node that still has the slot
+// must answer the reads.
 func TestReadsWhileASlotMoves(t *testing.T) {
 	c, x, ctx := sharedCluster(t), openShared(t, Options{Bare: true, Patience: 10 * time.Second}), t.Context()
 	from, to := c.all[0], c.all[1]
-	var reads []*command // of two slots of a master
+	var reads []*command // of two slots of one master
 	for g := uint32(0); len(reads) < 2; g++ {
 		if key := x.name.group(g); from.client.Set(ctx, key, "value", 0).Err() == nil {
 			reads = append(reads, newCommand(get, key))
@@ -127,7 +132,8 @@ func TestReadsWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// counted is a runner that tells how many commands it got at once at most, and how many read each key.
+// counted returns a runner that records the maximal number of commands per call, and the number
+// of reads of each key.
 func counted(run runner) (_ runner, most *int, reads map[string]int) {
 	most, reads = new(int), make(map[string]int)
 	return func(ctx context.Context, durable bool, commands []*command) error {
@@ -141,7 +147,8 @@ func counted(run runner) (_ runner, most *int, reads map[string]int) {
 	}, most, reads
 }
 
-// A batch takes a few round trips, whether its documents are copies or only alike in what is announced of them.
+// TestBatchesOfAlike tests that a batch takes a few round trips, for copies and for documents of
+// which only the announcements are alike.
 func TestBatchesOfAlike(t *testing.T) {
 	for _, shingles := range []uint64{1, 1000} {
 		f, trips := &fake{keys: map[string]string{}, time: 10_000}, 0
@@ -167,7 +174,8 @@ func TestBatchesOfAlike(t *testing.T) {
 	}
 }
 
-// However many entries a document has, and documents a log, a sweep reads it once.
+// TestSweepReadsOnce tests that a sweep reads each log once, for any number of entries per
+// document and documents per log.
 func TestSweepReadsOnce(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3})
 	if _, err := x.checkAndAdd(t.Context(), made(60, 1000)); err != nil {
@@ -185,7 +193,8 @@ func TestSweepReadsOnce(t *testing.T) {
 	}
 }
 
-// What a deletion by age reads at once is bounded, however many documents a step of the scan finds.
+// TestDeleteBeforeInParts tests that a deletion by age reads a bounded amount at once, however
+// many documents a step of the scan finds.
 func TestDeleteBeforeInParts(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3, Expected: 1})
 	if _, err := x.checkAndAdd(t.Context(), made(0, 1000)); err != nil {
@@ -201,7 +210,9 @@ func TestDeleteBeforeInParts(t *testing.T) {
 	}
 }
 
-// A commit that is repeated within Patience is known to have been done, however often its page is seen meanwhile: else nobody says that it was New.
+// TestCommitsThatAreRepeated tests a commit that is repeated within Patience. It must be
+// recognized as done, however often its page is checked in between. Otherwise no call would
+// return New for it.
 func TestCommitsThatAreRepeated(t *testing.T) {
 	f := &fake{keys: map[string]string{}, time: 1 << 40}
 	x, y, clock := testIndex(f.run), testIndex(f.run), time.Unix(1_800_000_000, 0)
@@ -214,7 +225,7 @@ func TestCommitsThatAreRepeated(t *testing.T) {
 		if len(commands) == 0 || commands[0].verb != say || !strings.HasPrefix(commands[0].key, "m:g") {
 			return err
 		}
-		for range 2000 { // the reply to the commit is lost, and it is done again later
+		for range 2000 { // the reply to the commit is lost, and it is repeated later
 			f.time, clock = f.time+ticksSecond/100, clock.Add(time.Second/100)
 			d.Fingerprint++
 			if v, err := checkedOne(t.Context(), y, d); err != nil || v.Status != index.Known {

@@ -18,23 +18,24 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// chaos is a run of many clients against a cluster that is being hurt.
+// chaos is a run of many clients against a cluster with faults.
 type chaos struct {
 	t       *testing.T
 	c       *servers
 	o       Options
 	clients int
-	cliques [][]index.Document // of near-duplicates, which match each other and nothing else
+	cliques [][]index.Document // groups of documents that match each other and no others
 
 	redis *goredis.ClusterClient
 
 	mu       sync.Mutex
-	verdicts map[string]index.Verdict // that were acknowledged, by key
+	verdicts map[string]index.Verdict // acknowledged verdicts, by key
 	failed   atomic.Int64
 	deaths   atomic.Int64
 }
 
-// dying is a runner whose process dies at a command: that one and those behind it are never sent.
+// dying returns a runner whose process dies at a command. This command and all later ones are not
+// sent.
 func dying(run runner, left int) runner {
 	return func(ctx context.Context, durable bool, commands []*command) error {
 		if left -= len(commands); left >= 0 {
@@ -48,13 +49,14 @@ func dying(run runner, left int) runner {
 	}
 }
 
-// cliquesOf makes documents in cliques; bits of one byte of a random fingerprint tell the members apart, three at most.
+// cliquesOf returns documents in cliques. The members of a clique differ in at most three bits of
+// one byte of a random fingerprint.
 func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
 	for n := 0; n < documents; n += size {
 		center := r.Uint64()
 		clique := make([]index.Document, size)
 		for i := range clique {
-			fp := center ^ 1<<r.IntN(64) // within 2 of each other
+			fp := center ^ 1<<r.IntN(64) // within 2 bits of each other
 			clique[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d/%d", n/size, i), Fingerprint: fingerprint.Fingerprint(fp)}
 		}
 		cliques = append(cliques, clique)
@@ -62,8 +64,9 @@ func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
 	return cliques
 }
 
-// work lets clients check all documents, each in batches of its own, in an order of its own, and all over again until that is
-// enough. One of dieEvery batches is cut short by the death of its client, at each command in turn; its documents are checked again later.
+// work lets each client check all documents repeatedly until enough returns true, in its own
+// order and batches. In one of dieEvery batches the client dies, at each command in turn. It
+// checks the documents of this batch again later.
 func (h *chaos) work(r *rand.Rand, dieEvery int, enough func() bool) {
 	var docs []index.Document
 	for _, clique := range h.cliques {
@@ -113,7 +116,7 @@ func (h *chaos) client(x *Index, r *rand.Rand, docs []index.Document, dieEvery i
 			cut = 1 + (cut+r.IntN(7))%(12*len(batch))
 			if verdicts, err = dead.check(context.Background(), batch); err != nil {
 				h.deaths.Add(1)
-				verdicts = nil // nobody heard of them
+				verdicts = nil // no client received them
 			}
 		} else if verdicts, err = x.checkAndAdd(context.Background(), batch); err != nil {
 			h.failed.Add(1)
@@ -131,13 +134,13 @@ func (h *chaos) client(x *Index, r *rand.Rand, docs []index.Document, dieEvery i
 	}
 }
 
-// stored are the documents that are there, by key.
+// stored returns the stored documents by key.
 func (h *chaos) stored() map[string]index.Document {
 	docs := make(map[string]index.Document)
 	must(h.t, h.open().eachLog(context.Background(), func(logs []*groupLog) error {
 		for _, l := range logs {
 			for key, s := range l.byKey {
-				if d, twice := docs[key]; twice && d.ID != s.doc.ID { // a scan may come by twice
+				if d, twice := docs[key]; twice && d.ID != s.doc.ID { // a scan may return a document twice
 					h.t.Errorf("two documents have the key %s", key)
 				}
 				docs[key] = s.doc
@@ -148,10 +151,10 @@ func (h *chaos) stored() map[string]index.Document {
 	return docs
 }
 
-// verify holds the end to what was promised.
+// verify compares the final state with the guarantees.
 func (h *chaos) verify() {
 	h.t.Helper()
-	alive, cliques := h.stored(), [3]int{} // with no document that is stored, with one, with several
+	alive, cliques := h.stored(), [3]int{} // cliques with no stored document, with one, and with several
 	for _, clique := range h.cliques {
 		n := 0
 		for _, d := range clique {
@@ -180,7 +183,7 @@ func (h *chaos) verify() {
 	}
 }
 
-// rounds says how long a test is: short by default, all that is promised with NEARDUP_LONG.
+// rounds returns the length of a test: short by default, and long with NEARDUP_LONG.
 func rounds(short, long int) int {
 	if os.Getenv("NEARDUP_LONG") != "" {
 		return long
@@ -196,8 +199,8 @@ func seeds(n int) (all []uint64) {
 	return all
 }
 
-// hurt moves slots until work is done, with harm now and then, and heals all at the end. Work may go on until
-// so many slots have moved.
+// hurt moves slots until work is done, and injects faults in between. At the end it repairs the
+// cluster. moved reports whether enough slots have moved.
 func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved func() bool), harms ...func(*rand.Rand)) {
 	done := make(chan struct{})
 	go func() {
@@ -205,7 +208,7 @@ func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved f
 		work(func() bool { return c.moved.Load() >= moves })
 	}()
 	for working := true; working; {
-		c.healthy(t) // a master that dies while it gives a slot away may take it with it
+		c.healthy(t) // a master that dies while it moves a slot may lose the slot
 		for moves := r.IntN(10); moves > 0 && working; moves-- {
 			c.moveSlots(t, r)
 			select {
@@ -221,7 +224,7 @@ func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved f
 	c.healthy(t)
 }
 
-// master is one that serves slots.
+// master returns a random node that serves slots.
 func (c *servers) master(r *rand.Rand) *server {
 	for _, i := range r.Perm(len(c.all)) {
 		if len(c.all[i].slots(context.Background())) > 0 {
@@ -231,7 +234,8 @@ func (c *servers) master(r *rand.Rand) *server {
 	return nil
 }
 
-// killMaster kills one with -9 and starts it again once its replica has taken over.
+// killMaster kills a master with SIGKILL. It starts the master again after its replica has taken
+// over.
 func (c *servers) killMaster(t *testing.T) func(*rand.Rand) {
 	return func(r *rand.Rand) {
 		c.healthy(t)
@@ -244,7 +248,7 @@ func (c *servers) killMaster(t *testing.T) func(*rand.Rand) {
 	}
 }
 
-// pause stops a node for a while, master or replica, so that it comes back with what it held.
+// pause stops a master or replica for a while, so that it returns with old data.
 func (c *servers) pause(*testing.T) func(*rand.Rand) {
 	return func(r *rand.Rand) {
 		s := c.all[r.IntN(len(c.all))]
@@ -254,7 +258,7 @@ func (c *servers) pause(*testing.T) func(*rand.Rand) {
 	}
 }
 
-// cutReplica lets a replica lose its master for a while.
+// cutReplica disconnects a replica from its master for a while.
 func (c *servers) cutReplica(t *testing.T) func(*rand.Rand) {
 	return func(r *rand.Rand) {
 		ctx := context.Background()
@@ -269,8 +273,9 @@ func (c *servers) cutReplica(t *testing.T) func(*rand.Rand) {
 	}
 }
 
-// moveSlots moves some from a master to another, keys and all, and returns when all nodes know of it: a master that
-// dies or gives away others before takes them with it.
+// moveSlots moves some slots with their keys from one master to another. It returns when all
+// nodes know the new owner. A master that died before that, or moved other slots, would lose
+// them.
 func (c *servers) moveSlots(t *testing.T, r *rand.Rand) {
 	from, to, n := c.master(r), c.master(r), 1+r.IntN(10)
 	if from == to || from == nil || to == nil {
@@ -278,9 +283,9 @@ func (c *servers) moveSlots(t *testing.T, r *rand.Rand) {
 	}
 	waitFor(t, "slots to move", func() bool {
 		err := cli("reshard", from.address, "--cluster-from", from.id, "--cluster-to", to.id, "--cluster-slots", fmt.Sprint(n), "--cluster-yes",
-			"--cluster-replace") // a replica that became the master may have old keys of a slot that was given away before
+			"--cluster-replace") // a new master may have old keys of a slot that was moved earlier
 		if err != nil {
-			t.Log(err, cli("fix", from.address)) // a busy machine may take a node for dead
+			t.Log(err, cli("fix", from.address)) // a busy machine may take a live node for dead
 		}
 		return err == nil
 	})
@@ -302,8 +307,9 @@ func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
 	}
 }
 
-// Recrawls that swap contents, deletions and sweeps, while masters die: at the end no two match, and after every page was
-// crawled once more each content is there.
+// TestRecrawlsWhileTheClusterIsHurt runs recrawls that swap contents, deletions and sweeps, while
+// masters die. At the end no two documents may match. After every page was crawled once more,
+// each content must be stored.
 func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -315,14 +321,15 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 				contents[i] = fingerprint.Fingerprint(r.Uint64())
 			}
 			key := func(site, n int) string { return fmt.Sprintf("https://%d.example.org/%d", site, n) }
-			// crawl visits the pages of each site, whose contents rotate: every visit finds what another page had
+			// crawl visits the pages of each site, whose contents rotate, so every visit finds
+			// the former content of another page
 			crawl := func(visits int, others bool) {
 				var wg sync.WaitGroup
 				for site := range sites {
 					rng, x := rand.New(rand.NewPCG(r.Uint64(), uint64(site))), h.open()
-					x.grace, x.longLog = 3*time.Second, 500 // so that logs are rewritten all the time
+					x.grace, x.longLog = 3*time.Second, 500 // logs are rewritten often
 					wg.Go(func() {
-						scope := fmt.Sprint(site / 3) // three clients to a scope
+						scope := fmt.Sprint(site / 3) // three clients per scope
 						for visit := range visits {
 							n := rng.IntN(len(contents))
 							d := index.Document{Key: key(site/3, n), Scope: scope, Fingerprint: contents[(n+visit)%len(contents)] ^ fingerprint.Fingerprint(1<<rng.IntN(64))}
@@ -363,7 +370,7 @@ func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
 	}
 }
 
-// noTwoMatch holds what is stored to what it never may be.
+// noTwoMatch fails if two stored documents match.
 func (h *chaos) noTwoMatch() {
 	docs, rule := h.stored(), h.open().rule
 	byScope := make(map[string][]index.Document)

@@ -95,7 +95,8 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 	return false
 }
 
-// look reads the stored documents near each document, and the logs of their keys. It writes nothing.
+// look reads the stored documents near each document, and the logs of their keys. It writes
+// nothing.
 func (x *Index) look(ctx context.Context, left []*checked) error {
 	places, groups := make([]*place, len(left)), make([]uint32, len(left))
 	for i, c := range left {
@@ -134,9 +135,9 @@ func ownCopy(d *index.Document) index.Document {
 	return own
 }
 
-// duplicates decides documents that match a record. If a page was crawled before, duplicates removes
-// its earlier version. The matching record must still exist after that. If it does not, or if the key
-// has another document by then, the document remains undecided for the next round.
+// duplicates decides documents that match a record. If a page was crawled before, duplicates
+// removes its earlier version. The matching record must still exist after that. If it does not, or
+// if the key has another document by then, the document remains undecided for the next round.
 func (x *Index) duplicates(ctx context.Context, found []*checked) error {
 	var olds []index.Document
 	var groups []uint32
@@ -166,8 +167,8 @@ func (c *checked) duplicate() {
 	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 
-// number draws sequence numbers for the documents without one, in the order of the batch. The smaller
-// number decides between two documents at equal distance.
+// number draws sequence numbers for the documents without one, in the order of the batch. The
+// smaller number decides between two documents at equal distance.
 func (x *Index) number(ctx context.Context, left []*checked) error {
 	var without []*checked
 	for _, c := range left {
@@ -182,8 +183,8 @@ func (x *Index) number(ctx context.Context, left []*checked) error {
 	return err
 }
 
-// announce writes the entries of documents under new IDs, and then reads the buckets. It ignores the
-// entries of the other announced documents, which are known not to match.
+// announce writes the entries of documents under new IDs, and then reads the buckets. It ignores
+// the entries of the other announced documents, which are known not to match.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	var says []*command
 	places, together := make([]*place, len(announced)), make(map[id]bool, len(announced))
@@ -212,8 +213,8 @@ func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	return nil
 }
 
-// settle commits each announced document after all its candidates are settled. A document that matches
-// a record is a duplicate. A document that another process killed remains undecided.
+// settle commits each announced document after all its candidates are settled. A document that
+// matches a record is a duplicate. A document that another process killed remains undecided.
 func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	for waiting := announced; len(waiting) > 0; {
 		var open []candidate
@@ -258,8 +259,8 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	return nil
 }
 
-// sift keeps the pending candidates in c.open. It returns commands that kill the pending candidates for
-// which c does not wait.
+// sift keeps the pending candidates in c.open. It returns commands that kill the pending candidates
+// for which c does not wait.
 func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	var open []candidate
 	for _, n := range c.open {
@@ -278,8 +279,8 @@ func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	return kills
 }
 
-// takeBack kills announced documents, and removes their entries and the entries of the dead documents
-// in gone.
+// takeBack kills announced documents, and removes their entries and the entries of the dead
+// documents in gone.
 func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) error {
 	var kills []*command
 	for _, c := range lost {
@@ -291,8 +292,8 @@ func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) erro
 	return x.remove(ctx, gone)
 }
 
-// commit writes the records of documents. A document that was killed remains undecided, and so does a
-// document whose key has another earlier version by then.
+// commit writes the records of documents. A document that was killed remains undecided, and so does
+// a document whose key has another earlier version by then.
 func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	commits := make([]*command, len(ready))
 	for i, c := range ready {
@@ -340,9 +341,9 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	return fmt.Errorf("%w: a log has floor %d, which is above the last sequence number: key %q was lost; restore it from a backup", index.ErrCorrupt, ahead, x.name.sequence())
 }
 
-// floorAt returns the floor when seq is drawn. No process still works on a document below the floor, or
-// its commit is refused. The floor must not refuse a repeated commit that succeeded the first time:
-// the process would find no document, and no process would report it as New.
+// floorAt returns the floor when seq is drawn. No process still works on a document below the
+// floor, or its commit is refused. The floor must not refuse a repeated commit that succeeded the
+// first time: the process would find no document, and no process would report it as New.
 func (x *Index) floorAt(seq uint64) uint64 {
 	return seq - min(seq, uint64(x.grace.Seconds()*ticksSecond))
 }

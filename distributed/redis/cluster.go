@@ -30,8 +30,8 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// run runs commands. It repeats commands that fail for temporary reasons, such as a failover or a moving
-// slot.
+// run runs commands. It repeats commands that fail for temporary reasons, such as a failover or a
+// moving slot.
 func (c *cluster) run(ctx context.Context, durable bool, commands []*command) error {
 	deadline, pause := time.Now().Add(c.patience), firstPause
 	for {
@@ -91,8 +91,8 @@ func (c *cluster) attempt(ctx context.Context, durable bool, commands []*command
 	wg.Wait()
 }
 
-// node returns the node of a command: its master, or the node to which the last reply redirected it with
-// ASK.
+// node returns the node of a command: its master, or the node to which the last reply redirected it
+// with ASK.
 func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client, asking bool, err error) {
 	if c.multi == nil {
 		return c.single, false, nil
@@ -145,7 +145,8 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas, node.Options().Addr)
 	}
 	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
-		// If the slot of the write moves, the other commands may have read a node that lacks the data.
+		// If the slot of the write moves, the other commands may have read a node that lacks the
+		// data.
 		if err = writes[0].err; passes(err) {
 			err = fmt.Errorf("%w: nothing was written to wait for: %v", errReplicas, err)
 		}
@@ -159,14 +160,15 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 
 var errReplicas = errors.New("WAIT")
 
-// scratchKey returns a key in the slot of one of the commands. It chooses the command at random, since a
-// moving slot may refuse the key, and the next attempt should use another slot.
+// scratchKey returns a key in the slot of one of the commands. It chooses the command at random,
+// since a moving slot may refuse the key, and the next attempt should use another slot.
 func (c *cluster) scratchKey(commands []*command) string {
 	return string(c.name) + ":w{" + commands[rand.IntN(len(commands))].key + "}"
 }
 
-// passes reports whether an error is temporary, as the errors of a failover, a moving slot or a slow
-// network are. An error reply of Redis is temporary only if it begins with one of the listed words.
+// passes reports whether an error is temporary, as the errors of a failover, a moving slot or a
+// slow network are. An error reply of Redis is temporary only if it begins with one of the listed
+// words.
 func passes(err error) bool {
 	var said goredis.Error
 	if errors.Is(err, goredis.ErrClosed) {

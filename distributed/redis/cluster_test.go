@@ -19,7 +19,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Clusters of redis-server on this machine, in folders of their own.
+// The clusters of redis-server run on this machine, in separate directories.
 
 type server struct {
 	cmd     *exec.Cmd
@@ -39,7 +39,7 @@ type servers struct {
 	moved  atomic.Int64 // slots
 }
 
-// freePorts are n that nothing listens on.
+// freePorts returns n ports on which nothing listens.
 func freePorts(t testing.TB, n int) (ports []string) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,12 +51,12 @@ func freePorts(t testing.TB, n int) (ports []string) {
 	return ports
 }
 
-// startServer starts one with these settings besides.
+// startServer starts a server with additional settings.
 func startServer(t testing.TB, dir string, settings ...string) *server {
 	ports := freePorts(t, 2)
 	s := &server{dir: dir, address: "127.0.0.1:" + ports[0]}
 	s.args = append([]string{testenv.Program(t, "redis-server"), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
-		"--enable-debug-command", "local", // by which redis-cli compares what a move that was cut short has left on both nodes
+		"--enable-debug-command", "local", // redis-cli compares the keys that an interrupted move left on both nodes
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, settings...)
 	for i, arg := range s.args {
 		if arg == "--cluster-enabled" && s.args[i+1] == "yes" {
@@ -93,7 +93,7 @@ func waitFor(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// startCluster starts masters with replicas each.
+// startCluster starts masters with the given number of replicas each.
 func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout time.Duration, settings ...string) *servers {
 	c := &servers{masters: masters, nodeTimeout: nodeTimeout}
 	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
@@ -120,10 +120,10 @@ func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout t
 	return c
 }
 
-// cli does something to a cluster.
+// cli runs redis-cli --cluster.
 func cli(args ...string) error {
 	cmd := exec.Command("redis-cli", append([]string{"--cluster"}, args...)...)
-	cmd.Stdin = strings.NewReader("yes\n") // to what fix asks
+	cmd.Stdin = strings.NewReader("yes\n") // fix asks questions
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("redis-cli --cluster %q: %w: %s", args, err, out)
@@ -131,13 +131,14 @@ func cli(args ...string) error {
 	return nil
 }
 
-// healthy waits until every slot is served, by whom all nodes know, and every master has all its replicas.
+// healthy waits until every slot is served, all nodes agree on its owner, and every master has
+// all its replicas.
 func (c *servers) healthy(t testing.TB) {
 	ctx := context.Background()
 	replicas := len(c.all)/c.masters - 1
 	fix := time.Now().Add(20 * time.Second)
 	waitFor(t, "the cluster to be whole", func() bool {
-		if time.Now().After(fix) { // on a busy machine two may each say that the other one has a slot, as long as no one asks
+		if time.Now().After(fix) { // on a busy machine, two nodes may both claim a slot until one of them gets a request for it
 			t.Log(cli("fix", c.all[0].address))
 			fix = time.Now().Add(20 * time.Second)
 		}
@@ -160,7 +161,7 @@ func (c *servers) healthy(t testing.TB) {
 	})
 }
 
-// slots are the ranges of those that a node serves, by its own account: 1, or 5-7.
+// slots returns the ranges of slots that a node claims to serve, such as 1 or 5-7.
 func (s *server) slots(ctx context.Context) []string {
 	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
 		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "myself") && strings.Contains(f[2], "master") {
@@ -182,14 +183,14 @@ func (c *servers) client(t testing.TB) *goredis.ClusterClient {
 
 var must = testenv.Must
 
-// shared is a cluster for tests that do it no harm.
+// shared is a cluster for tests that do not damage it.
 var shared struct {
 	sync.Once
 	dir     string
 	cluster *servers
 }
 
-// silent takes what go-redis says of connections that fail, which they are made to do here.
+// silent drops the log of go-redis about failing connections, which these tests cause.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -226,7 +227,7 @@ func sharedCluster(t testing.TB) *servers {
 	return shared.cluster
 }
 
-// openShared opens an index of a name of its own.
+// openShared opens an index with a name of its own on the shared cluster.
 func openShared(t testing.TB, o Options) *Index {
 	client := sharedCluster(t).client(t)
 	if o.Name == "" {

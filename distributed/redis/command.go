@@ -7,13 +7,13 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// runner runs commands. Commands on one key run in their order. If durable is true, everything that the
-// commands wrote and read survives a failover after the runner returns. Replies are valid only if the
-// error is nil.
+// runner runs commands. Commands on one key run in their order. If durable is true, everything that
+// the commands wrote and read survives a failover after the runner returns. Replies are valid only
+// if the error is nil.
 type runner func(ctx context.Context, durable bool, commands []*command) error
 
-// command is one step of the protocol on one key. Every command is idempotent: if its reply was lost, it
-// can be repeated.
+// command is one step of the protocol on one key. Every command is idempotent: if its reply was
+// lost, it can be repeated.
 type command struct {
 	verb verb
 	key  string
@@ -35,8 +35,8 @@ const (
 	get verb = iota
 	// say appends its argument, and then reads the value.
 	say
-	// amend replaces its first argument, if the value begins with it, by its second argument, and then
-	// appends its third argument. It can write even if maxmemory is used up.
+	// amend replaces its first argument, if the value begins with it, by its second argument, and
+	// then appends its third argument. It can write even if maxmemory is used up.
 	amend
 	// reserve reserves the given number of sequence numbers. Its value is the last of them.
 	reserve
@@ -46,9 +46,9 @@ const (
 	barrier
 )
 
-// scripts are Lua scripts for Redis 5 and later. If maxmemory is used up, a script may write if its first
-// write command needs no memory. PERSIST is such a command and has no effect here. DEL is not used,
-// since a deleted key cannot be created again while its slot moves.
+// scripts are Lua scripts for Redis 5 and later. If maxmemory is used up, a script may write if its
+// first write command needs no memory. PERSIST is such a command and has no effect here. DEL is not
+// used, since a deleted key cannot be created again while its slot moves.
 var scripts = map[verb]string{
 	amend: `
 local value = redis.call('GET', KEYS[1]) or ''

@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Delete removes the documents with the given keys and returns their number. If it fails, the number
-// counts the documents that were removed durably.
+// Delete removes the documents with the given keys and returns their number. If it fails, the
+// number counts the documents that were removed durably.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := x.begin(ctx); err != nil {
 		return 0, err
@@ -39,9 +39,10 @@ func (x *Index) deleteKeys(ctx context.Context, keys []string) (deleted int, err
 	}
 }
 
-// DeleteBefore removes every document that was added before the second of t, and returns their number.
-// Times are stored in seconds, so a document of that second may be newer than t. DeleteBefore reads
-// every document. Call it again if it was interrupted, or if slots moved while it ran.
+// DeleteBefore removes every document that was added before the second of t, and returns their
+// number. Times are stored in seconds, so a document of that second may be newer than t.
+// DeleteBefore reads every document. Call it again if it was interrupted, or if slots moved while
+// it ran.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.begin(ctx); err != nil {
 		return 0, err
@@ -83,10 +84,11 @@ type sweep struct {
 	Swept
 }
 
-// Sweep kills documents that were announced at least a minute ago and never committed. It rewrites all
-// logs and buckets without dead documents and without spare capacity. It may run at any time, and one
-// process is enough. Run it once a day, or after many recrawls or deletions, to free their memory. It
-// reads the whole index once, and needs 8 to 20 bytes of this process's memory per document.
+// Sweep kills documents that were announced at least a minute ago and never committed. It rewrites
+// all logs and buckets without dead documents and without spare capacity. It may run at any time,
+// and one process is enough. Run it once a day, or after many recrawls or deletions, to free their
+// memory. It reads the whole index once, and needs 8 to 20 bytes of this process's memory per
+// document.
 func (x *Index) Sweep(ctx context.Context) (Swept, error) {
 	if err := x.begin(ctx); err != nil {
 		return Swept{}, err

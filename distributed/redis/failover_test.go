@@ -10,8 +10,9 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// With a node timeout of 2 s, the longest call during a failover takes no more than the detection, the election and a
-// few tries; with two replicas, as the new master needs one. 5 s, and twice that where the machine is shared.
+// TestPauseAtFailover measures the longest call during a failover, with a node timeout of 2 s.
+// There are two replicas, since the new master needs one. The call may take as long as the
+// detection, the election and a few tries: 5 s, or 10 s on a shared machine.
 func TestPauseAtFailover(t *testing.T) {
 	c := startCluster(t, t.TempDir(), 3, 2, 2*time.Second)
 	x, err := Open(t.Context(), c.client(t), Options{Name: "pause", Bare: true})

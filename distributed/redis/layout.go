@@ -68,8 +68,8 @@ func (n names) bucket(table int, t *plan.Table, stored uint64) string {
 // idOf returns the id of a stored document.
 func (x *Index) idOf(d *index.Document) id { return id{d.ID, x.groupOf(d)} }
 
-// groupOf returns the group of a document. It depends on the key, so that one log has all documents of a
-// key.
+// groupOf returns the group of a document. It depends on the key, so that one log has all documents
+// of a key.
 func (x *Index) groupOf(d *index.Document) uint32 {
 	spread := storedOf(d) * 0x9e3779b97f4a7c15
 	if d.Key != "" {

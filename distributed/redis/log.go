@@ -123,8 +123,8 @@ func (l *groupLog) commit(d index.Document, earlier uint64) {
 	}
 }
 
-// rewritten returns the log without dead documents. It has an entry for each dead document above the
-// floor.
+// rewritten returns the log without dead documents. It has an entry for each dead document above
+// the floor.
 func (l *groupLog) rewritten(floor uint64) string {
 	var b, tombstones []byte
 	for _, s := range l.states {
@@ -147,9 +147,10 @@ func (l *groupLog) rewritten(floor uint64) string {
 	return string(b)
 }
 
-// rewrite returns a command that rewrites a log without dead documents, and raises its floor. No document
-// up to the floor can commit after that. The entries for dead documents up to the new floor remain until
-// the next rewrite, since entries that other processes append meanwhile precede the new floor.
+// rewrite returns a command that rewrites a log without dead documents, and raises its floor. No
+// document up to the floor can commit after that. The entries for dead documents up to the new
+// floor remain until the next rewrite, since entries that other processes append meanwhile precede
+// the new floor.
 func (l *groupLog) rewrite(floor uint64) *command {
 	raised := ""
 	for seq, s := range l.bySeq {
@@ -169,7 +170,8 @@ func logEntry(what byte, seq uint64, token string) string {
 	return string(appendEntry(nil, append(appendSeq([]byte{what}, seq), token...)))
 }
 
-// commitEntry returns an entry that makes a document a record if earlier is still the record of its key.
+// commitEntry returns an entry that makes a document a record if earlier is still the record of its
+// key.
 func commitEntry(d *index.Document, earlier uint64) string {
 	return string(appendEntry(nil, appendRecord(nil, d, earlier)))
 }

@@ -33,7 +33,8 @@ func someDocument(r *rand.Rand) index.Document {
 	return docs[0]
 }
 
-// Any bytes are a log or an error. What a sweep writes says the same of each document as what was there, whatever is said behind it.
+// FuzzReplay tests that any bytes are a log or an error. A sweep must not change the state of any
+// document, whatever entries follow later.
 func FuzzReplay(f *testing.F) {
 	for seed := range uint64(2000) {
 		r, logs := rand.New(rand.NewPCG(seed, 1)), [2]string{}
@@ -62,7 +63,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// sameStates holds what a rewritten log says to what was there. Of what is dead up to a floor nobody says by whom.
+// sameStates compares a rewritten log with the original one. For dead documents up to the floor,
+// the rewritten log does not name the document that replaced them.
 func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 	for seq := range log.bySeq {
 		a, b := log.state(seq), rewritten.state(seq)
@@ -78,7 +80,8 @@ func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 	}
 }
 
-// A page that is crawled again and again has a log that stays short: what is dead goes, and a minute later what says so.
+// TestLogsOfRecrawls tests that the log of a page that is crawled repeatedly stays short. Dead
+// documents are dropped, and their remaining entries a minute later.
 func TestLogsOfRecrawls(t *testing.T) {
 	const recrawls = 1000
 	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls, time.Second: 61} {
@@ -88,7 +91,7 @@ func TestLogsOfRecrawls(t *testing.T) {
 		d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
 		key := x.name.group(x.groupOf(&d))
 		for d.Fingerprint = range fingerprint.Fingerprint(recrawls + 2) {
-			if d.Fingerprint == recrawls { // much later: one that raises the floor, and one that uses it
+			if d.Fingerprint == recrawls { // much later, one crawl raises the floor, and one uses it
 				f.time, clock = f.time+120*ticksSecond, clock.Add(2*time.Minute)
 			}
 			v, err := checkedOne(t.Context(), x, d)
@@ -103,7 +106,8 @@ func TestLogsOfRecrawls(t *testing.T) {
 	}
 }
 
-// A log of another use, and a floor that no number has reached, are errors that name a key; nothing is tried for ever.
+// TestBadLogs tests that another content in place of a log, and a floor above all numbers, are
+// errors that name a key. No call may retry forever.
 func TestBadLogs(t *testing.T) {
 	for log, says := range map[string]string{
 		"hello world":                      `corrupt index: key "m:gU4RU": the entry at byte 0 of a log of `,

@@ -20,21 +20,23 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 )
 
-// A model check: two or three clients run the code of the protocol on a store in memory, whose every command is a step, in every
-// order in which steps can come. Where a scenario has deaths, one client dies between any two steps, and where it has leases,
-// one ends although who is waited for lives. Equal clocks, one bucket, and a store that loses nothing: what failovers do is for
-// the tests on clusters.
+// The model check runs the code of the protocol in two or three clients on a store in memory.
+// Every command is a step, and the check tries every order of steps. If a scenario has deaths, a
+// client may die between any two steps. If it has leases, a lease may end although its owner
+// lives. Clocks are equal, there is one bucket, and the store loses nothing. The tests on
+// clusters cover failovers.
 //
-// A client is a function of the replies that it got, so it is run once for each list of them, and what is gone through is
-// tables. States in which clients know the same of what still matters are one.
+// A client is a function of the replies that it received. It runs once for each list of replies,
+// and the results are kept in tables. Two states are equal if their clients know the same about
+// everything that still matters.
 
-// fake is a store that does what Redis and the scripts do; TestFakeIsRedis holds it to them.
+// fake is a store that does the same as Redis with the scripts. TestFakeIsRedis compares them.
 type fake struct {
 	keys map[string]string
-	time uint64 // that of the server, in ticks
+	time uint64 // of the server, in ticks
 }
 
-// write does what a command does, but for the reading in the end.
+// write executes a command without the final read.
 func (f *fake) write(c *command) {
 	arg := func(i int) string { return fmt.Sprint(c.args[i]) }
 	value := f.keys[c.key]
@@ -66,7 +68,7 @@ func (f *fake) do(c *command) string {
 	return f.keys[c.key]
 }
 
-// run is a runner for what goes on before and after the interleaving.
+// run is a runner for commands before and after the interleaving.
 func (f *fake) run(_ context.Context, _ bool, commands []*command) error {
 	for _, c := range commands {
 		c.value = f.do(c)
@@ -79,20 +81,21 @@ var (
 	hashSeed = maphash.MakeSeed()
 )
 
-// step is what nobody can come between: a command, or of say a half. Without one, a client waits for others.
+// step is atomic. It is a command, or half of a say command. A client without a command waits for
+// others.
 type step struct {
 	*command
 	write, read bool
 }
 
-// expired is the reply to a client that has waited until its lease was over.
+// expired is the reply to a client that has waited until its lease ended.
 const expired = "expired"
 
-// local is what a client knows: the replies that it got. What it does next follows from them.
+// local is the knowledge of a client: its replies. They determine its next step.
 type local struct {
 	replies []string
-	exact   uint64 // hash of what of them bears on what it will do
-	key     uint64 // the same, without what makes no difference
+	exact   uint64 // hash of the replies that affect its next steps
+	key     uint64 // the same, without irrelevant differences
 
 	next     step
 	returned bool
@@ -102,26 +105,26 @@ type local struct {
 	after map[string]*local // by the reply to next
 }
 
-// retold is a runner that tells a client again what it was told, and ends it behind that.
+// retold is a runner that repeats the known replies to a client, and then ends it.
 type retold struct {
 	*local
 	client int
-	left   []string // of the replies
+	left   []string // remaining replies
 	clock  time.Time
 	x      *Index
 	check  *checked
 }
 
-// client is what one does.
+// client is the program of a client.
 type client func(r *retold) error
 
-// forget is called where nothing that the client was told bears on what it will do but this.
+// forget is called if only still affects the next steps, and no earlier reply.
 func (r *retold) forget(still ...any) {
 	r.exact = maphash.String(hashSeed, fmt.Sprint(r.client, r.clock.Unix(), r.x.sequence.next, still))
 	r.key = r.exact
 }
 
-// reply is that to a step; none if the client was told no more.
+// reply returns the reply to a step. If there is none yet, it returns errDied.
 func (r *retold) reply(s step) (reply string, err error) {
 	if len(r.left) == 0 {
 		r.next = s
@@ -137,7 +140,7 @@ func (r *retold) reply(s step) (reply string, err error) {
 	return reply, nil
 }
 
-// where names the methods of Index that are under way, the first one of round first.
+// where returns the names of the methods of Index on the stack, beginning after round.
 func where() string {
 	pcs := make([]uintptr, 32)
 	frames, path := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]), ""
@@ -151,7 +154,7 @@ func where() string {
 	}
 }
 
-// stepsOfOne are where nothing bears on what comes but the document and the commands.
+// stepsOfOne lists the stacks at which only the document and the commands affect the next steps.
 var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ", "settle takeBack ", "settle takeBack remove ", "settle takeBack remove rewrite "}
 
 func (r *retold) run(_ context.Context, _ bool, commands []*command) error {
@@ -196,7 +199,8 @@ func (r *retold) pause(context.Context) error {
 	return err
 }
 
-// oneTable is the plan of the model: two that match meet in some bucket, and what is proved is that this is enough.
+// oneTable is the plan of the model. The model check relies only on one property: two matching
+// documents share a bucket.
 var oneTable = sync.OnceValue(func() *plan.Plan {
 	p, err := plan.Named("blocks-1", 0)
 	if err != nil {
@@ -217,21 +221,23 @@ func testIndex(run runner) *Index {
 	return x
 }
 
-// scenario is what clients do at once, and what must hold whatever the order.
+// scenario is a set of concurrent clients, with the conditions that must hold in any order of
+// their steps.
 type scenario struct {
 	name    string
 	before  []index.Document // committed
 	clients []client
-	deaths  int // of clients, at most
-	leases  int // that end although somebody else can go on, at most
-	// preemptions bounds how often another client goes on while one could; 0: any number of times.
+	deaths  int // maximal number of clients that die
+	leases  int // maximal number of leases that end although another client can continue
+	// preemptions bounds the number of changes to another client while the current one can
+	// continue. 0: no bound.
 	preemptions int
-	content     bool // is there in the end, if anybody was told that it is
+	content     bool // a document must be stored at the end if any client received a verdict
 
 	known map[uint64]*local // by exact
 }
 
-// local runs a client on the replies that it got.
+// local runs a client with the replies that it received.
 func (s *scenario) local(n int, replies []string) *local {
 	l := &local{replies: replies, after: make(map[string]*local)}
 	r := &retold{local: l, client: n, left: replies, clock: time.Unix(1_800_000_000, 0)}
@@ -239,7 +245,7 @@ func (s *scenario) local(n int, replies []string) *local {
 	r.x, x.pause = x, r.pause
 	x.now = func() time.Time { return r.clock }
 	x.token = func() string { return fmt.Sprint("token", n) }
-	// the first numbers are given out in the order of the clients, later ones by the store
+	// the clients have the first numbers in their order, and the store assigns later ones
 	x.sequence = sequence{next: uint64(1000 * (n + 1)), last: uint64(1000 * (n + 1)), until: x.now().Add(math.MaxInt64)}
 	r.forget()
 	if l.err = s.clients[n](r); !errors.Is(l.err, errDied) {
@@ -264,18 +270,18 @@ func (s step) String() string {
 	return fmt.Sprintf("%d %s %q %t %t", s.verb, s.command.key, s.args, s.write, s.read)
 }
 
-// world is what each client knows, and what is stored.
+// world is the state of all clients and of the store.
 type world struct {
 	*scenario
-	clients       []*local // nil: it died
+	clients       []*local // nil if the client died
 	store         map[string]string
-	stored        uint64 // hash of what it means
+	stored        uint64 // hash of the meaning of the store
 	docs          []index.Document
-	ever          []uint64 // IDs of those that were ever there
+	ever          []uint64 // IDs of all documents that were ever stored
 	died, expired int
 	preempted     int
 
-	from   *world // and by what it came of that
+	from   *world // the previous world, and the step that led here
 	client int
 	did    step
 	dies   bool
@@ -297,7 +303,7 @@ func (s *scenario) start() *world {
 	return w
 }
 
-// set writes a key into a store that no other world has.
+// set writes a key. No other world may share the store.
 func (w *world) set(key, value string) {
 	w.stored += maphash.String(hashSeed, key) * (meaning(key, value) - meaning(key, w.store[key]))
 	if w.store[key] = value; !strings.HasPrefix(key, "m:g") {
@@ -325,7 +331,7 @@ func (w *world) set(key, value string) {
 	}
 }
 
-// meanings are those of keys and values that were met.
+// meanings caches meaningOf.
 var meanings = map[[2]string]uint64{}
 
 func meaning(key, value string) uint64 {
@@ -337,8 +343,8 @@ func meaning(key, value string) uint64 {
 	return h
 }
 
-// meaningOf is a hash of a value that is the same where entries stand in another order that makes no difference. Entries
-// are never there again once they are gone, so that order does not bear on what an amend finds.
+// meaningOf returns a hash of a value that ignores an order of entries that makes no difference.
+// Removed entries never return, so their order does not affect the result of an amend.
 func meaningOf(key, value string) (h uint64) {
 	switch key[:3] {
 	case "m:b":
@@ -361,7 +367,7 @@ func meaningOf(key, value string) (h uint64) {
 	return maphash.String(hashSeed, value)
 }
 
-// hash is of all that decides what can happen from here.
+// hash returns a hash of everything that affects the next steps.
 func (w *world) hash() uint64 {
 	h := maphash.Comparable(hashSeed, [3]int{w.died, w.expired, w.preempted}) ^ w.stored
 	if w.preemptions > 0 {
@@ -378,7 +384,7 @@ func (w *world) hash() uint64 {
 	return h
 }
 
-// without is the world where a client has died, or is about to know more.
+// without returns the world without a client that died or whose state is about to change.
 func (w *world) without(n int) *world {
 	next := *w
 	next.from, next.client, next.did, next.dies = w, n, w.clients[n].next, false
@@ -387,7 +393,7 @@ func (w *world) without(n int) *world {
 	return &next
 }
 
-// goesOn is a step of a client. waited: what it is told if it waits.
+// goesOn returns the world after a step of a client. If the client waits, its reply is waited.
 func (w *world) goesOn(n int, waited string) *world {
 	l := w.clients[n]
 	next := w.without(n)
@@ -411,14 +417,14 @@ func (w *world) goesOn(n int, waited string) *world {
 	return next
 }
 
-// successors are the worlds behind every next step.
+// successors returns the worlds after every possible next step.
 func (w *world) successors() (all []*world) {
-	stuck := true // who is left waits for others
+	stuck := true // all remaining clients wait
 	for _, l := range w.clients {
 		stuck = stuck && (l == nil || l.returned || l.next.command == nil)
 	}
 	last := w.clients[w.client]
-	goesOn := last != nil && !last.returned && last.next.command != nil // who went on the last time could
+	goesOn := last != nil && !last.returned && last.next.command != nil // the client of the last step can continue
 	for n, l := range w.clients {
 		preempts := w.preemptions > 0 && goesOn && n != w.client
 		if l == nil || l.returned || preempts && w.preempted == w.preemptions {
@@ -444,10 +450,10 @@ func (w *world) successors() (all []*world) {
 	return all
 }
 
-// maxStates ends what would never end.
+// maxStates ends an endless search.
 const maxStates = 3_000_000
 
-// explore goes through all worlds, and returns how many there are.
+// explore visits all worlds and returns their number.
 func (s *scenario) explore() (states int, err error) {
 	seen := make(map[uint64]struct{})
 	for left := []*world{s.start()}; len(left) > 0; {
@@ -476,7 +482,7 @@ func (w *world) path() string {
 	return w.from.path() + fmt.Sprintf("client %d: %s, dies %t\n", w.client, w.did, w.dies)
 }
 
-// verify says what is wrong, now or in the end.
+// verify returns an error if a condition does not hold, now or at the end.
 func (w *world) verify(end bool) error {
 	for i, d := range w.docs {
 		for _, e := range w.docs[:i] {
@@ -509,7 +515,7 @@ func (w *world) verify(end bool) error {
 	return nil
 }
 
-// checks is a client that checks a document.
+// checks returns a client that checks a document.
 func checks(d index.Document) client {
 	return func(r *retold) error {
 		c := &checked{place: r.x.placeOf(&d)}
@@ -519,7 +525,7 @@ func checks(d index.Document) client {
 				return err
 			}
 			if c.seq == 0 {
-				r.x.sequence = sequence{} // where nobody is given a minute, a floor may be above it
+				r.x.sequence = sequence{} // without a grace period, a floor may be above the sequence
 			}
 		}
 		r.verdict = c.verdict
@@ -527,7 +533,8 @@ func checks(d index.Document) client {
 	}
 }
 
-// sweeps is a client that sweeps a bucket and its log, until what was said of the dead is forgotten.
+// sweeps returns a client that sweeps a bucket and its log until the entries for dead documents
+// are dropped.
 func sweeps(d index.Document) client {
 	return func(r *retold) error {
 		ctx, s, p := context.Background(), &sweep{Index: r.x, floor: 3000}, r.x.placeOf(&d)
@@ -561,7 +568,7 @@ func removes(key string) client {
 
 func scenarios() []*scenario {
 	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}, index.Document{Fingerprint: 11}
-	long := strings.Repeat("long", 20) // so that the third record of a log has it rewritten
+	long := strings.Repeat("long", 20) // so long that the third record of a log causes a rewrite
 	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
 	type docs = []index.Document
 	type calls = []client

@@ -96,8 +96,8 @@ func (c *cluster) each(ctx context.Context, masters bool, f func(ctx context.Con
 // scanCount is the number of keys that Redis examines per step of a scan.
 const scanCount = 1000
 
-// scan calls f with the keys of all masters that begin with the name of the index and the prefix. It may
-// pass a key twice, and may miss a key that moves during the scan.
+// scan calls f with the keys of all masters that begin with the name of the index and the prefix.
+// It may pass a key twice, and may miss a key that moves during the scan.
 func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
 	return c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		for cursor := uint64(0); ; {

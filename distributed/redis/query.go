@@ -8,9 +8,9 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Query returns the stored documents that match q, ordered by Distance and ID. The result may include
-// documents that a failover at this moment would still lose. Errors: index.ErrDistance, ErrUnavailable,
-// and the error of ctx.
+// Query returns the stored documents that match q, ordered by Distance and ID. The result may
+// include documents that a failover at this moment would still lose. Errors: index.ErrDistance,
+// ErrUnavailable, and the error of ctx.
 func (x *Index) Query(ctx context.Context, q index.Query) ([]index.Match, error) {
 	answers, err := x.QueryBatch(ctx, []index.Query{q})
 	if err != nil {

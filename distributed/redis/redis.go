@@ -1,5 +1,5 @@
-// Package redis is an index of near-duplicates on a Redis Cluster. Crawlers on many machines
-// share it. They continue if one of the crawlers, or a master, fails.
+// Package redis is an index of near-duplicates on a Redis Cluster. Crawlers on many machines share
+// it. They continue if one of the crawlers, or a master, fails.
 //
 //	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses})
 //	x, err := redis.Open(ctx, client, redis.Options{Name: "pages"})
@@ -8,10 +8,10 @@
 // The methods, verdicts and errors are the same as in package neardup. Both Index types implement
 // neardup.Checker. As long as one machine suffices, an index on one machine is faster and cheaper.
 //
-// Guarantees: if any number of processes check near-duplicates at the same time, exactly one of them
-// is New. An answer survives the failure of a master. An index opens only with the k, plan, format
-// and analyzer with which it was created. docs/format-redis.md specifies the stored bytes and the
-// protocol, proves the guarantees, and lists the required configuration of Redis.
+// Guarantees: if any number of processes check near-duplicates at the same time, exactly one of
+// them is New. An answer survives the failure of a master. An index opens only with the k, plan,
+// format and analyzer with which it was created. docs/format-redis.md specifies the stored bytes
+// and the protocol, proves the guarantees, and lists the required configuration of Redis.
 package redis
 
 import (
@@ -44,13 +44,13 @@ var (
 	ErrUnavailable = errors.New("redis is not available")
 	// ErrFull means that the maxmemory of a node is used up.
 	ErrFull = errors.New("redis is full")
-	// ErrUnsafe means that Redis may lose acknowledged documents with its configuration. The message
-	// of Open names the setting.
+	// ErrUnsafe means that Redis may lose acknowledged documents with its configuration. The
+	// message of Open names the setting.
 	ErrUnsafe = errors.New("redis may lose documents")
 )
 
-// LoseAtFailover is a value of Options.Replicas: writes wait for no replica. A failover then loses the
-// latest documents, and two near-duplicates can both be New.
+// LoseAtFailover is a value of Options.Replicas: writes wait for no replica. A failover then loses
+// the latest documents, and two near-duplicates can both be New.
 const LoseAtFailover = -1
 
 // Options of Open.
@@ -59,21 +59,22 @@ type Options struct {
 	// and hyphens.
 	Name string
 
-	// MaxDistance is k. It is recorded when the index is created. 0 means the recorded k or, for a new
-	// index, the default of neardup.Options with a Signer and 3 without. index.Exact means that only
-	// equal fingerprints match.
+	// MaxDistance is k. It is recorded when the index is created. 0 means the recorded k or, for a
+	// new index, the default of neardup.Options with a Signer and 3 without. index.Exact means that
+	// only equal fingerprints match.
 	MaxDistance int
 
-	// Expected is the expected number of documents of a new index. It determines the numbers of tables
-	// and of logs. Default: 1 million.
+	// Expected is the expected number of documents of a new index. It determines the numbers of
+	// tables and of logs. Default: 1 million.
 	Expected int64
 
-	// Signer extracts the text of pages and computes their signatures. Its name is recorded. nil means
-	// the recorded Signer or, for a new index, the Signer of visible text with the default options.
+	// Signer extracts the text of pages and computes their signatures. Its name is recorded. nil
+	// means the recorded Signer or, for a new index, the Signer of visible text with the default
+	// options.
 	Signer *page.Signer
 
-	// Bare is the same as neardup.Options.Bare: no Signer is needed or recorded. Check returns an error,
-	// and CheckDocuments compares fingerprints of any kind.
+	// Bare is the same as neardup.Options.Bare: no Signer is needed or recorded. Check returns an
+	// error, and CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
 	// MaxShingleDistance, ShortAllowance and MaxLengthRatio are as in index.Options.
@@ -220,8 +221,8 @@ func (o *Options) meta() (string, error) {
 // has at least half of it.
 const logRecords = 8
 
-// bucketEntries is the approximate largest number of entries per bucket. Reading a bucket is the cost
-// of a table.
+// bucketEntries is the approximate largest number of entries per bucket. Reading a bucket is the
+// cost of a table.
 const bucketEntries = 460
 
 // planFor returns the plan with the fewest tables whose buckets stay small. It never adds probes,

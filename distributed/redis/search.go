@@ -50,7 +50,8 @@ func gets(keys []string) (reads []*command) {
 	return reads
 }
 
-// candidates returns the documents near each place. reads are the commands that have read its buckets.
+// candidates returns the documents near each place. reads are the commands that have read its
+// buckets.
 func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, error) {
 	found, seen := make([][]candidate, len(places)), make(map[id]bool)
 	for i, p := range places {
@@ -72,8 +73,8 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 	return found, nil
 }
 
-// search returns the documents within k bits of each place, and their logs. In the same round trip as
-// the buckets, it also reads the logs of the given groups.
+// search returns the documents within k bits of each place, and their logs. In the same round trip
+// as the buckets, it also reads the logs of the given groups.
 func (x *Index) search(ctx context.Context, durable bool, places []*place, groups []uint32) (found [][]candidate, near, own logs, err error) {
 	var reads []*command
 	for _, p := range places {
@@ -92,7 +93,8 @@ func (x *Index) search(ctx context.Context, durable bool, places []*place, group
 // logs maps groups to their logs.
 type logs map[uint32]*groupLog
 
-// readLogs reads the logs of groups, each once, and runs the commands in more in the same round trip.
+// readLogs reads the logs of groups, each once, and runs the commands in more in the same round
+// trip.
 func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, more ...*command) (logs, error) {
 	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
 	for _, group := range groups {
@@ -130,8 +132,8 @@ func (x *Index) strays(docs []index.Document) strays {
 	return gone
 }
 
-// remove removes the entries of documents from buckets. If another process changes a bucket at the same
-// time, its entries remain until Sweep.
+// remove removes the entries of documents from buckets. If another process changes a bucket at the
+// same time, its entries remain until Sweep.
 func (x *Index) remove(ctx context.Context, gone strays) error {
 	buckets := slices.Concat(slices.Collect(maps.Values(gone))...)
 	reads := gets(slices.Compact(slices.Sorted(slices.Values(buckets))))

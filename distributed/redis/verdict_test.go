@@ -17,7 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// documents are near each other in all ways that the rule tells apart, with scopes, and keys that come again.
+// documents returns documents that are near each other in all ways that the rule distinguishes,
+// with scopes and repeated keys.
 func documents(r *rand.Rand, n int) (docs []index.Document) {
 	for i := range n {
 		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingles: fingerprint.ShingleSignature{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}}
@@ -39,12 +40,13 @@ func documents(r *rand.Rand, n int) (docs []index.Document) {
 	return docs
 }
 
-// Redis answers as an index of this process does.
+// TestChecker tests that the Redis index answers like a local index.
 func TestChecker(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return openShared(t, Options{}) })
 }
 
-// One client's verdicts, one by one and in batches, are those of the model that the embedded index is held to.
+// TestVerdictsAreThoseOfTheEmbeddedIndex compares the verdicts of one client, single and in
+// batches, with the model that the tests of the embedded index use.
 func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
 	for i, o := range []Options{
 		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6}, {MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
@@ -53,15 +55,16 @@ func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			x, r := openShared(t, o), rand.New(rand.NewPCG(testenv.Seed(t), uint64(i)))
-			x.longLog >>= i % 2 * 6 // so that commits rewrite logs
+			x.longLog >>= i % 2 * 6 // commits rewrite logs
 			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, ShortAllowance: o.ShortAllowance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
 			sameHistory(t, x, indextest.NewModel(rule), r, documents(r, 600))
 		})
 	}
 }
 
-// Of a batch, a page that comes later takes nothing away that an earlier one is a duplicate of, also where that is not the nearest
-// before the first of the batch has come.
+// TestBatchGoesInTurn tests that a later page of a batch does not remove the original of an
+// earlier duplicate. This also holds if that original was not the nearest document before the
+// batch.
 func TestBatchGoesInTurn(t *testing.T) {
 	x := openShared(t, Options{MaxDistance: 1, Bare: true})
 	_, err := x.CheckDocuments(t.Context(), []index.Document{{Key: "first", Fingerprint: 1}, {Key: "second", Fingerprint: 2}})
@@ -75,9 +78,9 @@ func TestBatchGoesInTurn(t *testing.T) {
 	}
 }
 
-// sameHistory does the same to both.
+// sameHistory makes the same calls on the index and the model.
 func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs []index.Document) {
-	ctx, ids := t.Context(), make(map[uint64]uint64) // of the model's, ours
+	ctx, ids := t.Context(), make(map[uint64]uint64) // IDs of the index, by IDs of the model
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m.Now = clock
 	x.now = func() time.Time { return m.Now }
@@ -139,18 +142,18 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 	}
 }
 
-// leftBehind returns what is left in Redis of documents that are not there, after a sweep.
+// leftBehind returns the remaining data in Redis about deleted documents after a sweep.
 func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 	ctx := context.Background()
 	x.grace = 0
-	for range 2 { // of what is dead, the first says so
+	for range 2 { // the first sweep marks dead documents, and the second drops the marks
 		_, err := x.Sweep(ctx)
 		must(t, err)
 	}
 	stored, documents, keys, keyed := 0, 0, 0, 0
 	must(t, x.cluster.scan(ctx, ":", func(names []string) error {
 		for _, name := range names {
-			v := x.cluster.multi.Get(ctx, name).Val() // a barrier's key may be gone by now
+			v := x.cluster.multi.Get(ctx, name).Val() // the key of a barrier may have expired
 			switch name[len(x.name)+1] {
 			case 'b':
 				must(t, x.entries(&command{key: name, value: v}, func(string, uint64, id) { stored++ }))

@@ -96,8 +96,9 @@ func run(args []string) error {
 	if *runners.Runner == "prism" {
 		log.SetupLogging("warn", log.LogKind)
 		if os.Getenv("GOGC") == "" {
-			// Prism holds all shuffled data in memory, in large pieces, so garbage is collected early. These bytes prevent
-			// constant collections while there is little data. Their pages are never touched.
+			// Prism holds all shuffled data in memory, in large pieces, so garbage is collected
+			// early. These bytes prevent constant collections while there is little data. Their
+			// pages are never touched.
 			ballast := make([]byte, 256<<20)
 			defer runtime.KeepAlive(ballast)
 			debug.SetGCPercent(15)

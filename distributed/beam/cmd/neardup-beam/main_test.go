@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestPairsAreThoseOfNeardup: neardup-beam finds the same pairs as neardup.
+// TestPairsAreThoseOfNeardup tests that neardup-beam finds the same pairs as neardup.
 func TestPairsAreThoseOfNeardup(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	var data []byte
@@ -64,7 +64,8 @@ func TestPairsAreThoseOfNeardup(t *testing.T) {
 
 var pairPattern = regexp.MustCompile(`"fingerprint":"([^"]*)".*"fingerprint":"([^"]*)".*"distance":([0-9]+)`)
 
-// ascending returns the two fingerprints and the distance of each line of pairs, the smaller fingerprint first, sorted.
+// ascending returns the fingerprints and the distance of each line of pairs, sorted, with the
+// smaller fingerprint first.
 func ascending(lines []byte) []string {
 	var pairs []string
 	for _, pair := range pairPattern.FindAllStringSubmatch(string(lines), -1) {

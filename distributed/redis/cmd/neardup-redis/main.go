@@ -52,7 +52,7 @@ The password comes from the environment: REDISCLI_AUTH.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	logging.Disable()            // what fails is told at the end, or passes
+	logging.Disable()            // errors are reported at the end, or are temporary
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "neardup-redis:", err)
 		if errors.Is(err, errUsage) {
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")
 	flags.BoolVar(&s.options.NoRestart, "no-restart", false, "nothing restarts nodes by itself, so they need no AOF")
 	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
-	flags.SetOutput(io.Discard) // the error says what is wrong
+	flags.SetOutput(io.Discard) // the error describes the wrong flag
 	err := flags.Parse(args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp) || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
@@ -168,8 +168,9 @@ const (
 	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a line may have: a page in base64, and the longest key and scope
 )
 
-// dedup checks the document of each line and answers with one line, as a server does, after the verdict is durable. A
-// program that waits for an answer before it sends more lines gets the answer.
+// dedup checks the document of each line and answers with one line, as a server does, after the
+// verdict is durable. A program that waits for an answer before it sends more lines gets the
+// answer.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // without waiting for a read that does not end

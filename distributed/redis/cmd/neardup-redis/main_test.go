@@ -16,7 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// A crawl from a shell, on a single server.
+// TestCommands runs a crawl from a shell, with a single server.
 func TestCommands(t *testing.T) {
 	server := testenv.Program(t, "redis-server")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,8 @@ func TestCommands(t *testing.T) {
 		}
 	}
 
-	// who waits for an answer before it sends more gets it; a signal ends the command although its input goes on
+	// a caller that waits for each answer before it sends more must get it; a signal must end the
+	// command although its input continues
 	in, question := io.Pipe()
 	answer, out := io.Pipe()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -97,7 +98,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Wrong arguments are told before anything is opened, or made.
+// TestWrongArguments tests that invalid arguments are reported before anything is opened or
+// created.
 func TestWrongArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}, {"delete", "-name", "crawl"}, {"stats"}} {
 		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); !errors.Is(err, errUsage) {
@@ -106,7 +108,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// Help that is asked for is no error.
+// TestHelp tests that a request for help is not an error.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"dedup", "-h"}, {"stats", "-redis", "x", "--help"}} {
 		var out bytes.Buffer
