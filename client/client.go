@@ -6,12 +6,12 @@
 // errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package [api] has
 // the errors for programs that do not link package index. Package client does not link the store.
 //
-// A call that fails on its way, or because the server is busy or about to restart, is repeated
-// until Options.RetryFor is over. If an earlier try stored a page and its answer was lost, the
-// verdict of the next try is Unchanged, or Duplicate of itself for a page without a URL. The same
-// is true for a page that is checked again after a call that ended with an error. So save Unchanged
-// pages too, unless they are known to be saved. A repeated Delete may return 0 for documents that
-// an earlier try deleted.
+// A call is repeated until Options.RetryFor is over if the connection fails, or if the server is
+// busy or about to restart. If an earlier try stored a page and its answer was lost, the verdict of
+// the next try is Unchanged, or Duplicate of itself for a page without a URL. The same is true for
+// a page that is checked again after a call that ended with an error. So save Unchanged pages too,
+// unless they are known to be saved. A repeated Delete may return 0 for documents that an earlier
+// try deleted.
 package client
 
 import (
@@ -31,7 +31,8 @@ import (
 
 // Types of packages neardup and index, which describe their fields: [neardup.Page],
 // [neardup.Verdict], [neardup.Status], [index.Document], [index.Match], [index.Query],
-// [index.Stats]. A Query is for example client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
+// [index.Stats]. An example of a Query:
+// client.Query{Signature: fingerprint.Signature{Fingerprint: f}}.
 type (
 	Page     = api.Page
 	Verdict  = api.Verdict

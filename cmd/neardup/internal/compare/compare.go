@@ -44,7 +44,7 @@ const (
 	ByScope    = "scope"
 )
 
-// Result is what there is to say of two documents.
+// Result is the result of comparing two documents.
 type Result struct {
 	A               Document `json:"a"`
 	B               Document `json:"b"`
@@ -72,7 +72,7 @@ func Documents(a, b *Document, rule match.Rule, most int) *Result {
 	return &r
 }
 
-// measured is what there is to say without the words.
+// measured returns the result without the words.
 func measured(a, b *Document, rule match.Rule) Result {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	r := Result{
@@ -98,8 +98,9 @@ func measured(a, b *Document, rule match.Rule) Result {
 	return r
 }
 
-// Share says how much of a limit two documents use up: 1 is on the limit, and what is above it is
-// no match. counts is false where it keeps no two apart, and of scopes.
+// Share returns the share of a limit that two documents use. At 1 they are on the limit, and
+// above 1 they do not match. counts is false for scopes, and for a limit that does not apply to
+// them.
 func (r *Result) Share(limit string) (share float64, counts bool) {
 	switch {
 	case limit == ByDistance:

@@ -48,7 +48,7 @@ func differences(a, b []string) (places []Place) {
 	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
 	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
 	for hunk := range strings.SplitSeq(hunks, "\n@@") {
-		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // behind its head
+		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // after the header of the hunk
 		if hunk != "" {
 			places = append(places, placeOf(strings.Split(hunk, "\n")))
 		}

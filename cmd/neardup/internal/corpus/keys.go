@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// QuoteKey returns a key as lists contain it. A key that begins with a double quote, or that has
-// characters that are not printable, such as line breaks and tabs, becomes a string in double
-// quotes with the escapes of Go.
+// QuoteKey returns a key as lists contain it. Some keys become a string in double quotes with the
+// escapes of Go. These are keys that begin with a double quote, and keys with characters that are
+// not printable, such as line breaks and tabs.
 func QuoteKey(key string) string {
 	if isPrintable(key) && !strings.HasPrefix(key, `"`) {
 		return key

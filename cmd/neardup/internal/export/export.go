@@ -1,6 +1,7 @@
-// Package export writes all there is to know of the documents of an index as lines of JSON, and
-// reads it back exactly (docs/reference/output.md, "export"): a line about the index, then a line a
-// document, in the order of their IDs. What is cut off, or of a later version, is an error.
+// Package export writes the complete documents of an index as lines of JSON, and reads them back
+// exactly (docs/reference/output.md, "export"). A line about the index comes first. One line per
+// document follows, in the order of their IDs. A truncated file, or a file of a later version, is
+// an error.
 package export
 
 import (
@@ -24,7 +25,7 @@ type FirstLine struct {
 	Index Index `json:"neardupIndex"`
 }
 
-// Index is what there is to know of the index.
+// Index has the properties of the exported index.
 type Index struct {
 	Analyzer    string `json:"analyzer,omitempty"`
 	MaxDistance int    `json:"maxDistance"`

@@ -41,7 +41,7 @@ type Line struct {
 	Color  int // lines of one number have one colour
 }
 
-// palette is told apart by people who see colours otherwise, too (Okabe and Ito 2008).
+// palette has colors that people with color blindness can distinguish (Okabe and Ito 2008).
 var palette = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff},
 	{0xd5, 0x5e, 0x00, 0xff},

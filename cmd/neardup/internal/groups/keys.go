@@ -1,12 +1,12 @@
 package groups
 
-// Keys is the keys of all documents of a list, or none, one behind the other.
+// Keys holds the keys of all documents of a list, one after another in memory, or none.
 type Keys struct {
 	text []byte
 	ends []uint64
 }
 
-// Add adds the key of a document; those before it that have none need not be told.
+// Add adds the key of a document. Earlier documents without a key need not be added.
 func (k *Keys) Add(at int, key string) {
 	if k.ends == nil && key == "" {
 		return

@@ -12,13 +12,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// metrics are those of the server, and of its index.
+// metrics has the metrics of the server and of its index.
 type metrics struct {
 	registry    *prometheus.Registry
 	verdicts    [neardup.Skipped + 1]prometheus.Counter
 	answers     *prometheus.CounterVec   // by call and status of HTTP
 	seconds     *prometheus.HistogramVec // by call
-	refused     *prometheus.CounterVec   // by what there was too much of, or wrong
+	refused     *prometheus.CounterVec   // by reason
 	connections prometheus.Gauge         // open
 }
 
