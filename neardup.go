@@ -1,24 +1,25 @@
-// Package neardup tells a crawler of each page whether it has stored one like it already.
+// Package neardup tells a crawler whether a page like this one is already stored, and which.
 //
-//	x, err := neardup.Open("pages.neardup", nil) // makes the index where there is none
+//	x, err := neardup.Open("pages.neardup", nil) // creates the index if there is none
 //	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
 //	switch v.Status {
-//	case neardup.New:       // stored; nothing like it was
+//	case neardup.New:       // stored; no stored page was similar
 //	case neardup.Duplicate: // not stored; v.Of is the nearest stored page
-//	case neardup.Unchanged: // this URL, with an equal text
-//	case neardup.Changed:   // this URL, with another text: v.Of is the earlier one, v.Of.Distance how far
+//	case neardup.Unchanged: // this URL is stored with an equal text
+//	case neardup.Changed:   // this URL had another text: v.Of is the earlier version, v.Of.Distance bits away
 //	case neardup.Skipped:   // nothing to compare; v.Reason says why
 //	}
 //
-// A verdict comes only without an error, and the zero Status is none. When it comes, what it
-// says is on the disk. If near-duplicates are checked at once, exactly one is New.
+// An error means that there is no verdict, and the zero Status is not a verdict. A verdict is
+// durable before Check returns. If near-duplicates are checked concurrently, exactly one is New.
 //
-// An Index has the methods of the [index.Index] in it besides: Delete, DeleteBefore, Get, Query,
-// Stats, Pairs, Clusters, Checkpoint, Verify, Close. It returns the errors of package index.
+// An Index also has the methods of its [index.Index]: Delete, DeleteBefore, Get, Query, Stats,
+// Pairs, Clusters, Checkpoint, Verify, Close. It returns the errors of package index.
 //
-// A crawler drops a page that is a Duplicate and saves all others. It saves a page that is Unchanged
-// because the last run may have died between Check and saving. A page that is Skipped was not
-// compared. If saving fails, the crawler deletes the URL, so that the next copy of the page is New.
+// A crawler drops a page that is a Duplicate and saves all others. It saves a page that is
+// Unchanged because the last run may have died between Check and saving. A page that is Skipped was
+// not compared. If saving fails, the crawler deletes the URL, so that the next copy of the page is
+// New.
 //
 // The neardup command and this package open each other's indexes.
 package neardup
@@ -40,27 +41,29 @@ import (
 // DefaultMaxBody is the default of Options.MaxBody: 16 MiB.
 const DefaultMaxBody = 16 << 20
 
-// Options of Open. The zero value is ready to use.
+// Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Signer takes the text of a page and makes its fingerprints. The index records its name.
-	// nil: the one that the index was made with; for a new one, one of
-	// visible text and the default options.
+	// Signer takes the text of a page and computes its signature. The index records its name. If
+	// nil, Open uses the Signer that the index records. A new index gets a Signer of visible text
+	// with the default options.
 	Signer *page.Signer
 
-	// MaxBody is how many bytes a page may have; a larger one is Skipped. 0: DefaultMaxBody.
+	// MaxBody is the maximal size of a page in bytes. A larger page is Skipped. If 0, it is
+	// DefaultMaxBody.
 	MaxBody int
 
-	// Bare lets Open do without a Signer: an index that has none recorded, or one that this
-	// version does not know, is opened all the same, and one that is made records none and gets
-	// the k of package index. Check fails then; CheckDocuments compares fingerprints of any kind.
+	// Bare opens an index without a Signer: an index that records none, or one that this version
+	// does not know. A new index records none and gets the default k of package index. Check then
+	// fails. CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
-	// Index is what else there is to choose: k (here, 0 makes an index with
-	// 6, since pages have a shingle signature and a length as well), memory, durability. Its Analyzer is the Signer's name.
+	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 6,
+	// since pages also have a shingle signature and a length. Its Analyzer is the Signer's name.
 	Index index.Options
 
-	// Compaction says when the index is compacted while it is open, in the background. The zero Policy does so
-	// when a quarter of it, and a million documents, came since the last time.
+	// Compaction determines when the index is compacted in the background while it is open. The
+	// zero Policy compacts it when a quarter of it, and a million documents, were added since the
+	// last compaction.
 	Compaction compaction.Policy
 }
 

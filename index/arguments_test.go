@@ -49,7 +49,8 @@ func keysOf(docs []index.Document) (keys []string) {
 }
 
 // A key or an ID that is given several times counts once: in the number that is returned, in the
-// counters and in the tables. More than one commit takes are given, so that equal ones are in several.
+// counters and in the tables. More than one commit takes are given, so that equal ones are in
+// several.
 func TestRepeatedKeysAndIDs(t *testing.T) {
 	const n = 3000
 	for _, packed := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 )
 
-// nearTo asks for what is near to a fingerprint.
+// nearTo returns a query for fingerprints near fp.
 func nearTo(fp fingerprint.Fingerprint) Query {
 	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
 }
@@ -47,7 +47,8 @@ func TestScanOfColdIndexes(t *testing.T) {
 	}
 }
 
-// TestQueryBatchStopsInPlace: an error of what is read ahead is not yielded to a loop that has ended.
+// TestQueryBatchStopsInPlace tests that an error of reading ahead is not yielded to a loop that
+// has ended.
 func TestQueryBatchStopsInPlace(t *testing.T) {
 	ctx, rng := t.Context(), rand.New(rand.NewPCG(1, 2))
 	var failing atomic.Bool

@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestTimesOfNoClock: a document of a time before 1970 or after the year 9999 is of the nearest between them, which JSON can
-// hold, and is neither deleted nor expires before that.
+// TestTimesOfNoClock: a document of a time before 1970 or after the year 9999 is of the nearest
+// between them, which JSON can hold, and is neither deleted nor expires before that.
 func TestTimesOfNoClock(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(math.MaxInt64, 0)

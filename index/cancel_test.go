@@ -149,8 +149,8 @@ func openCancelled(t *testing.T, opts index.Options) *index.Index {
 	return x
 }
 
-// TestCallsAreRefused: by an index that is closed all, and by one that was opened to be read those that write, also where
-// they would change nothing.
+// TestCallsAreRefused: by an index that is closed all, and by one that was opened to be read those
+// that write, also where they would change nothing.
 func TestCallsAreRefused(t *testing.T) {
 	ctx, disk := t.Context(), vfs.NewMem()
 	x := openCancelled(t, index.Options{FS: disk})
@@ -183,8 +183,8 @@ func TestCallsAreRefused(t *testing.T) {
 	must(t, m.Compare(x), indextest.Problems(x))
 }
 
-// TestCancelledAnywhere cancels every call at each point where it looks at its context, or
-// at some of them: it says so, or it is done, and nothing is half done.
+// TestCancelledAnywhere cancels every call at each check of its context, or at some of them. The
+// call must report the cancellation or succeed, and no work may be partly done.
 func TestCancelledAnywhere(t *testing.T) {
 	names := make(map[string]bool)
 	for _, c := range cancelledCalls {
@@ -241,8 +241,8 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// compareAfter says what is wrong with an index to which so many of strangers were added, or from which so many
-// documents were removed.
+// compareAfter returns an error if the index is wrong after documents were added or removed. did
+// is the number of unrelated documents that were added, or minus the number of removed documents.
 func compareAfter(x *index.Index, before *indextest.Model, did int) error {
 	want := before.Clone()
 	if did > 0 {

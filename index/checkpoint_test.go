@@ -89,8 +89,9 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckpointKeepsWhatIsThere: a target that holds only a directory named as one of the index's
-// own, or a working directory that another checkpoint may have left, is refused and stays as it is.
+// TestCheckpointKeepsWhatIsThere tests that a target is refused and unchanged if it holds a
+// directory. The directory may have the name of one of the index, or be a working directory that
+// another checkpoint may have left.
 func TestCheckpointKeepsWhatIsThere(t *testing.T) {
 	ctx := context.Background()
 	for _, there := range []string{"copy/incoming", "copy.incomplete"} {
@@ -110,7 +111,7 @@ func TestCheckpointKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// underCopies calls f for each operation that changes what is below a folder.
+// underCopies calls f for each operation that changes files below a directory.
 func underCopies(f func() error) errorfs.Injector {
 	return errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.HasPrefix(op.Path, "copies") {
@@ -120,8 +121,8 @@ func underCopies(f func() error) errorfs.Injector {
 	})
 }
 
-// TestCheckpointFailsAtEveryWrite: each write to the copy fails in turn, once and for
-// good. The index goes on; where the copy is not complete, nothing is left of it.
+// TestCheckpointFailsAtEveryWrite lets each write to the copy fail in turn, once and permanently.
+// The index must continue to work. If the copy is incomplete, nothing may remain of it.
 func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem()
@@ -162,8 +163,8 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestCheckpointCutShort: before each write to the copy the machine stops, with none,
-// some and all of what was not synced. What is left is no index, or all of it.
+// TestCheckpointCutShort stops the machine before each write to the copy. None, some and all of
+// the unsynced data survives. The copy must then be complete, or not an index.
 func TestCheckpointCutShort(t *testing.T) {
 	ctx := context.Background()
 	mem := crashfs.New()
@@ -197,7 +198,7 @@ func TestCheckpointCutShort(t *testing.T) {
 	t.Logf("%d crashes, %d of them after the switch", len(crashed), whole)
 }
 
-// noLinks is a file system that knows no links, and says so as if it were forbidden.
+// noLinks is a file system without links, which returns a permission error for them.
 type noLinks struct {
 	vfs.FS
 	atCreate func(name string)

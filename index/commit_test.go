@@ -69,8 +69,9 @@ func openForParts(t *testing.T, opts index.Options) (*index.Index, []index.Docum
 	return x, docs
 }
 
-// Documents behind those that are applied are duplicates of these, and there is nothing else to apply with them: their
-// verdicts name what they are duplicates of, as it is stored.
+// TestDuplicatesOfAnEarlierPart uses a window whose last documents are duplicates of the
+// documents applied first, and nothing else remains to apply. Their verdicts must name the stored
+// originals.
 func TestDuplicatesOfAnEarlierPart(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	for i := range docs {
@@ -96,8 +97,8 @@ func (c whenAsked) Err() error {
 	return c.Context.Err()
 }
 
-// What a duplicate is a duplicate of is applied with the documents at the beginning of a window, and deleted before those behind
-// them are: the duplicate is new then.
+// TestOriginIsDeletedWithinAWindow deletes the original of a duplicate after the first documents
+// of a window are applied, and before the duplicate is. The duplicate must then be new.
 func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 	x, docs := openForParts(t, index.Options{KeepDuplicates: true})
 	docs[200].Fingerprint = docs[3].Fingerprint
@@ -116,9 +117,10 @@ func TestOriginIsDeletedWithinAWindow(t *testing.T) {
 	}
 }
 
-// What a document near the end of a window is a duplicate of is deleted before a recrawl at its beginning is applied: in turn, the recrawl comes
-// first, so the document is new. So it is where more is deleted than the index remembers, and a duplicate still
-// where only that is.
+// TestDeletedBeforeAnEarlierPart deletes the original of a late document of a window before a
+// recrawl at its beginning is applied. In order, the recrawl comes first, so the document must be
+// new. This must also hold if more documents are deleted than the index remembers. If only
+// unrelated documents are deleted, the document must stay a duplicate.
 func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	for _, c := range []struct {
 		deletes, others bool
@@ -156,8 +158,8 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	}
 }
 
-// TestQueryAroundACommit: just before a commit is applied, a query answers as before the commit, and just after as after
-// the commit.
+// TestQueryAroundACommit: just before a commit is applied, a query answers as before the commit,
+// and just after as after the commit.
 func TestQueryAroundACommit(t *testing.T) {
 	ctx := t.Context()
 	for name, commit := range map[string]func(x *index.Index) error{
@@ -199,8 +201,9 @@ func TestQueryAroundACommit(t *testing.T) {
 	}
 }
 
-// TestQueryWhileTablesAreInstalled: a query begins while a compaction packs, and takes its view after the new tables are
-// installed and a page has moved from one near fingerprint to another. It finds the page once.
+// TestQueryWhileTablesAreInstalled: a query begins while a compaction packs, and takes its view
+// after the new tables are installed and a page has moved from one near fingerprint to another. It
+// finds the page once.
 func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
 	var packing func()
@@ -307,7 +310,8 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// TestRecrawlDuringAnExpiry: a page is stored anew while documents of its old time are removed. It stays, whenever that is.
+// TestRecrawlDuringAnExpiry: a page is stored anew while documents of its old time are removed. It
+// stays, whenever that is.
 func TestRecrawlDuringAnExpiry(t *testing.T) {
 	ctx := t.Context()
 	for at := range 6 {

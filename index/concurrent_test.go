@@ -114,8 +114,8 @@ func panicIn[T any](loop iter.Seq2[T, error]) {
 	}
 }
 
-// TestLoopsThatBreak leaves the loops of QueryBatch and Documents early, and those of all by a panic: nothing of
-// them stays behind, and Close does not wait for it.
+// TestLoopsThatBreak leaves the loops of QueryBatch and Documents early, and all loops by a
+// panic. No goroutine may remain, and Close must not wait.
 func TestLoopsThatBreak(t *testing.T) {
 	ctx := context.Background()
 	before := runtime.NumGoroutine()
@@ -163,7 +163,9 @@ func TestLoopsThatBreak(t *testing.T) {
 	testenv.NoMoreGoroutines(t, before)
 }
 
-// TestBatchesTakeTurns: where as many batches are under way as may be, another one waits, or is cancelled. In the end all turns are free, also of batches that conflicted and were applied in parts.
+// TestBatchesTakeTurns: where as many batches are under way as may be, another one waits, or is
+// cancelled. In the end all turns are free, also of batches that conflicted and were applied in
+// parts.
 func TestBatchesTakeTurns(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})

@@ -60,8 +60,8 @@ const (
 
 var removedDocuments = []uint64{288, 299, 311} // a bare one, a packed one with a record, and a live one
 
-// documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides what a
-// document has: with 0 nothing but a fingerprint, else a key, and with 1 Shingles as well.
+// documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides
+// what a document has: with 0 nothing but a fingerprint, else a key, and with 1 Shingles as well.
 // Fingerprints ascend with the IDs.
 func documents(first, n uint64) (docs []index.Document) {
 	for id := first; id < first+n; id++ {
@@ -176,8 +176,8 @@ func blockOf(t *testing.T, table uint16, docs ...index.Document) (key string, bl
 	return keys[0], d.get(keys[0])
 }
 
-// TestPlantedDamage: Verify reports each kind of damage, and nothing else. testdata/damage lists the
-// damage and the problems.
+// TestPlantedDamage: Verify reports each kind of damage, and nothing else. testdata/damage lists
+// the damage and the problems.
 func TestPlantedDamage(t *testing.T) {
 	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
@@ -348,8 +348,9 @@ func (d *damaged) value(text string) []byte {
 	return nil
 }
 
-// TestPlantedPackedEntries: Verify finds a packed entry that table 0 does not have, and an entry of table
-// 0 that another packed table does not have, by comparing the tables and by the filters.
+// TestPlantedPackedEntries tests that Verify finds a packed entry that table 0 lacks, and an
+// entry of table 0 that another packed table lacks. It must find them by comparing the tables,
+// and by the filters.
 func TestPlantedPackedEntries(t *testing.T) {
 	fsys := packedIndex(t, 1<<20, documents(1, 6))
 	for _, c := range []struct {
@@ -397,8 +398,8 @@ func (d *damaged) loadFilters() {
 	}
 }
 
-// TestVerifyWithoutFiles: if the process cannot open more files, Verify reports that it could not go on,
-// and no damage.
+// TestVerifyWithoutFiles: if the process cannot open more files, Verify reports that it could not
+// go on, and no damage.
 func TestVerifyWithoutFiles(t *testing.T) {
 	fsys := packedIndex(t, 1<<10, documents(1, 60))
 	unchecked, ended := 0, false

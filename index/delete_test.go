@@ -44,7 +44,8 @@ func checkTimes(t *testing.T, x *Index, docs []Document) {
 	}
 }
 
-// TestDeleteBeforeFindsOldAmongMany: the few old documents have their records after more records than one snapshot reads.
+// TestDeleteBeforeFindsOldAmongMany: the few old documents have their records after more records
+// than one snapshot reads.
 func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: Exact, Durability: NoSync})
@@ -65,7 +66,8 @@ func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	}
 }
 
-// TestDeleteBeforeWithinSecond: who notes the time, adds documents and then removes what is older keeps all of these.
+// TestDeleteBeforeWithinSecond notes the time, adds documents and deletes all older documents.
+// All added documents must remain.
 func TestDeleteBeforeWithinSecond(t *testing.T) {
 	x := openMem(t, Options{})
 	second := time.Unix(1000, 0)

@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and looks at every
-// document: what is over its bounds goes, and so does what is within the last hundredth, if anything goes.
+// TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and
+// checks every document. Documents over the bounds must be removed. If any are, documents within
+// the last hundredth of the bounds are removed too.
 func TestExpire(t *testing.T) {
 	ctx, seed := context.Background(), testenv.Seed(t)
 	expired, idle := 0, 0
@@ -89,8 +90,9 @@ func lastOfKeys(docs []Document) (last []Document) {
 	return last
 }
 
-// expiredModel returns what Expire leaves. overdue says that it takes the last hundredth of MaxAge too, as it must where
-// anything is over that, and may where something was: it does not know of each document that was replaced.
+// expiredModel returns what Expire leaves. overdue says that it takes the last hundredth of MaxAge
+// too, as it must where anything is over that, and may where something was: it does not know of
+// each document that was replaced.
 func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document {
 	age := e.MaxAge
 	if overdue {
@@ -105,8 +107,8 @@ func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document
 	return left
 }
 
-// TestDeletionsAtOnce: of calls at the same time that remove the same documents by age, ID and number, while they are recrawled, each document
-// is removed by one.
+// TestDeletionsAtOnce: of calls at the same time that remove the same documents by age, ID and
+// number, while they are recrawled, each document is removed by one.
 func TestDeletionsAtOnce(t *testing.T) {
 	ctx := context.Background()
 	for round := range 5 {
@@ -156,8 +158,8 @@ func TestDeletionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestExpireAgain: what an Expire or DeleteBefore that was cut short has left goes with the next Expire, also where
-// nothing came meanwhile.
+// TestExpireAgain tests that the next Expire removes the documents that an interrupted Expire or
+// DeleteBefore left, also if nothing was added in between.
 func TestExpireAgain(t *testing.T) {
 	for round := range 20 {
 		x := openMem(t, Options{Durability: NoSync})
@@ -176,7 +178,8 @@ func TestExpireAgain(t *testing.T) {
 	}
 }
 
-// TestConcurrentExpiresKeepTheBound: calls of Expire at the same time do not remove more documents than one call.
+// TestConcurrentExpiresKeepTheBound: calls of Expire at the same time do not remove more documents
+// than one call.
 func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 	for range 20 {
 		x := openMem(t, Options{Durability: NoSync})
@@ -208,8 +211,8 @@ func (c hookedContext) Err() error {
 	return c.Context.Err()
 }
 
-// TestExpireDuringDeletions: other calls delete documents while Expire reads the records. Expire removes
-// fewer documents then, and the oldest ones.
+// TestExpireDuringDeletions: other calls delete documents while Expire reads the records. Expire
+// removes fewer documents then, and the oldest ones.
 func TestExpireDuringDeletions(t *testing.T) {
 	const pass = 1000 // records that one pass reads
 	for _, c := range []struct {
@@ -265,7 +268,7 @@ func TestCloseEndsExpire(t *testing.T) {
 	addAt(t, x, Strangers(300), time.Unix(1000, 0))
 	closing := make(chan error, 1)
 	begin := sync.OnceFunc(func() { go func() { closing <- x.Close() }() })
-	x.opts.Now = func() time.Time { // Expire asks for the time with the commit lock held
+	x.opts.Now = func() time.Time { // Expire reads the clock with the commit lock held
 		begin()
 		<-x.stopping.Done()
 		time.Sleep(10 * time.Millisecond) // for the context of Expire to end
@@ -277,7 +280,8 @@ func TestCloseEndsExpire(t *testing.T) {
 	must(t, <-closing)
 }
 
-// TestExpireReadsRecordsOnce: a call of Expire reads the records after Open, and again only once a document may be too old.
+// TestExpireReadsRecordsOnce: a call of Expire reads the records after Open, and again only once a
+// document may be too old.
 func TestExpireReadsRecordsOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
 	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})

@@ -17,8 +17,8 @@ func (x *Index) AroundApply(f func()) { x.aroundApply = f }
 // Commits returns the number of commits so far.
 func (x *Index) Commits() uint64 { return x.applied.Load() }
 
-// SetBatchLimits sets the number of queries of a pass over the index, and the number of hits that it keeps, until
-// restore is called.
+// SetBatchLimits sets the number of queries of a pass over the index, and the number of hits that
+// it keeps, until restore is called.
 func SetBatchLimits(queries int, hits int64) (restore func()) {
 	queriesBefore, hitsBefore := batchWindow, maxBatchHits
 	batchWindow, maxBatchHits = queries, hits

@@ -38,9 +38,10 @@ func (f *failingChange) MaybeError(op errorfs.Op) error {
 
 func (f *failingChange) String() string { return "one change" }
 
-// If one change of the disk fails during a compaction or a checkpoint, and the index goes on without
-// ErrFailed, then its readers and writers see all documents: every near copy is a duplicate, also of
-// documents that are added afterwards, and the next compaction succeeds.
+// TestIndexGoesOnAfterAFailedStep lets one change of the disk fail during a compaction or a
+// checkpoint. If the index continues without ErrFailed, its readers and writers must see all
+// documents. Every near copy must be a duplicate, also of documents that are added later, and the
+// next compaction must succeed.
 func TestIndexGoesOnAfterAFailedStep(t *testing.T) {
 	ctx := t.Context()
 	disk := crashfs.New()
@@ -64,7 +65,8 @@ func TestIndexGoesOnAfterAFailedStep(t *testing.T) {
 		step  func(*index.Index) error
 	}{
 		"compaction": {1, compact},
-		// Pebble copies a file that it cannot link, so an ingestion fails only if both operations fail.
+		// Pebble copies a file that it cannot link, so an ingestion fails only if both operations
+		// fail.
 		"compaction, two changes": {2, compact},
 		"checkpoint":              {1, checkpoint},
 	} {
@@ -107,7 +109,8 @@ func TestIndexGoesOnAfterAFailedStep(t *testing.T) {
 	}
 }
 
-// afterAFailedStep checks near copies of the documents and of new ones, before and after a compaction.
+// afterAFailedStep checks near copies of the documents and of new ones, before and after a
+// compaction.
 func afterAFailedStep(t *testing.T, x *index.Index, docs []index.Document) error {
 	added := slices.Clone(numbered(60)[50:])
 	if err := x.Add(t.Context(), added...); err != nil {

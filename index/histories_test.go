@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI and with
-// NEARDUP_LONG.
+// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI
+// and with NEARDUP_LONG.
 func length(race, usual, ci, long int) int {
 	if testenv.Race && !testenv.Long() {
 		return race
@@ -22,24 +22,25 @@ func length(race, usual, ci, long int) int {
 	return testenv.Number(usual/4, usual, ci, long)
 }
 
-// Eight goroutines make every call there is, with shared keys, scopes and groups of
-// near-duplicates. Every answer is explained by some order of the calls.
+// TestConcurrentHistories makes all kinds of calls from eight goroutines, with shared keys,
+// scopes and groups of near-duplicates. Some order of the calls must explain every answer.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
 	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 40_000, 300_000, 10_000_000))
 	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
-// The same, with a disk that takes its time, and the machine stops at any moment. What is
-// left then is what all acknowledged calls and some of those under way make: also what a
-// verdict names, and what a checkpoint holds.
+// TestConcurrentCrashHistories does the same with a slow disk, and the machine stops at any
+// moment. The remaining documents must be the result of all acknowledged calls and some of the
+// unfinished calls. This includes the documents that verdicts name, and the content of
+// checkpoints.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
 	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000))
 	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
-// worlds goes through worlds until there was as much of something as is wanted.
+// worlds runs worlds until their count reaches the wanted number.
 func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) int64, want int) {
 	var done, calls, n int64
 	for ; done < int64(want) && !t.Failed(); n++ {
@@ -78,7 +79,7 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 	t.Logf("NEARDUP_SEED=%d: %d calls in %d worlds, %d of what was wanted", seed, calls, n, done)
 }
 
-// between goes on, opens the index anew, or packs it.
+// between leaves the index as it is, opens it again, or compacts it.
 func between(ctx context.Context, w *indextest.World, what int) error {
 	switch what {
 	case 0:

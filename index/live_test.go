@@ -17,8 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestLiveAfterReopening: packed documents with equal fingerprints do not count as live entries of an
-// index that is opened again, or a compaction may start for nothing.
+// TestLiveAfterReopening: packed documents with equal fingerprints do not count as live entries of
+// an index that is opened again, or a compaction may start for nothing.
 func TestLiveAfterReopening(t *testing.T) {
 	const packed, live = 5000, 100
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
@@ -44,8 +44,8 @@ func TestLiveAfterReopening(t *testing.T) {
 	}
 }
 
-// TestEqualLiveFingerprintsAfterReopening: the filters of live entries have a fingerprint of many documents once,
-// also after the index is opened again.
+// TestEqualLiveFingerprintsAfterReopening: the filters of live entries have a fingerprint of many
+// documents once, also after the index is opened again.
 func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	x, err := index.Open("ix", &opts)
@@ -62,8 +62,8 @@ func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	must(t, x.Close())
 }
 
-// TestFrozenEpochIsPackedAgain: after an interrupted compaction, the next one packs the frozen epoch as of the
-// time at which it was frozen. Documents that were added later are live after that.
+// TestFrozenEpochIsPackedAgain: after an interrupted compaction, the next one packs the frozen
+// epoch as of the time at which it was frozen. Documents that were added later are live after that.
 func TestFrozenEpochIsPackedAgain(t *testing.T) {
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	x, err := index.Open("ix", &opts)

@@ -28,7 +28,7 @@ type fatal interface {
 
 var must = testenv.Must
 
-// modelled is an index and what it has to hold.
+// modelled is an index with its model.
 type modelled struct {
 	*index.Index
 	*indextest.Model
@@ -44,13 +44,13 @@ func openModelled(t fatal, opts index.Options) modelled {
 	return modelled{x, indextest.NewModel(indextest.RuleOf(opts, x.Plan().MaxDistance))}
 }
 
-// check compares the verdicts on a batch with the model's. Times are those of the index.
+// check compares the verdicts on a batch with the model. It takes the times from the index.
 func (m modelled) check(ctx context.Context, docs []index.Document) error {
 	_, err := m.checked(ctx, docs)
 	return err
 }
 
-// checked is check, and returns the verdicts.
+// checked does the same as check, and returns the verdicts.
 func (m modelled) checked(ctx context.Context, docs []index.Document) ([]index.Verdict, error) {
 	before := slices.Clone(docs)
 	verdicts, err := m.Index.CheckAndAddBatch(ctx, docs)
@@ -167,8 +167,9 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 	}
 }
 
-// TestSitesOneByOne compares batches of pages that share templates, with recrawls and deletions in between,
-// with the model, with each kind of Options.SiteTexts. The counts of duplicates survive a restart.
+// TestSitesOneByOne compares batches of pages that share templates, with recrawls and deletions in
+// between, with the model, with each kind of Options.SiteTexts. The counts of duplicates survive a
+// restart.
 func TestSitesOneByOne(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range uint64(12) {
@@ -217,8 +218,8 @@ func TestSitesOneByOne(t *testing.T) {
 	}
 }
 
-// templatePage returns a page of one of three templates on one of two sites, or of no site. Pages of a template
-// differ in a few bits of the first fingerprint and in up to 40 bits of the shingles.
+// templatePage returns a page of one of three templates on one of two sites, or of no site. Pages
+// of a template differ in a few bits of the first fingerprint and in up to 40 bits of the shingles.
 func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	template := rng.IntN(3)
 	of := rand.New(rand.NewPCG(seed, uint64(template)))
@@ -239,8 +240,8 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	return d
 }
 
-// TestQueryIsExactWhereNearGivesUp: where what is live does not fit in memory any more, the
-// tables answer.
+// TestQueryIsExactWhereNearGivesUp tests that the tables answer if the live entries no longer fit
+// in memory.
 func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 0))
 	plan, err := planning.Parse("k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
@@ -260,7 +261,8 @@ func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
 	}
 }
 
-// TestQueryBatchBeyondItsLimits has more queries than one pass over the index answers, or more hits than a pass keeps.
+// TestQueryBatchBeyondItsLimits has more queries than one pass over the index answers, or more hits
+// than a pass keeps.
 func TestQueryBatchBeyondItsLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 5))
 	m := openModelled(t, index.Options{})

@@ -119,7 +119,8 @@ func TestOpenDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsAreChecked: a value that has no meaning is refused by its name, before anything is made.
+// TestOptionsAreChecked: a value that has no meaning is refused by its name, before anything is
+// made.
 func TestOptionsAreChecked(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"ExpectedDocuments is -1": {ExpectedDocuments: -1},
@@ -141,8 +142,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestLargestCaches: an index opens and works with any CacheBytes, and its cache of Shingles is no larger than what a
-// machine has.
+// TestLargestCaches: an index opens and works with any CacheBytes, and its cache of Shingles is no
+// larger than what a machine has.
 func TestLargestCaches(t *testing.T) {
 	ctx := context.Background()
 	for _, bytes := range []int64{1_000_000 << 20, 1 << 62, math.MaxInt64} {

@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestJoinRule: what a join is not told is as the index has it.
+// TestJoinRule tests that the options of a join default to the options of the index.
 func TestJoinRule(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 5, MaxShingleDistance: 20})
 	for o, want := range map[*JoinOptions]match.Rule{
@@ -58,7 +58,8 @@ func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	}
 }
 
-// joinDocuments returns documents with and without scopes, Shingles and lengths, of which many are near to others.
+// joinDocuments returns documents with and without scopes, Shingles and lengths, of which many are
+// near to others.
 func joinDocuments(r *rand.Rand, n int) []Document {
 	docs := make([]Document, n)
 	for i := range docs {
@@ -148,7 +149,8 @@ func TestPairsAreThoseOfComparingAll(t *testing.T) {
 	}
 }
 
-// naiveClusters joins documents until nothing changes, or assigns each to the first kept document that it matches.
+// naiveClusters joins documents until nothing changes, or assigns each to the first kept document
+// that it matches.
 func naiveClusters(docs []Document, rule match.Rule, stars bool) (clusters [][]uint64) {
 	owner := make([]int, len(docs))
 	for i := range docs {

@@ -37,9 +37,9 @@ func (f *failingRead) MaybeError(op errorfs.Op) error {
 
 func (f *failingRead) String() string { return "one read" }
 
-// If any read of a commit fails, the call returns the error, and nothing has changed, except for the
-// documents that a call of several commits has counted as removed: no document is stored twice, and
-// no entry of another document is removed.
+// If any read of a commit fails, the call returns the error, and nothing has changed, except for
+// the documents that a call of several commits has counted as removed: no document is stored twice,
+// and no entry of another document is removed.
 func TestReadErrorsInACommit(t *testing.T) {
 	ctx := t.Context()
 	now := time.Unix(2_000_000, 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestRecheckAtCommit: what others write after a window has taken its snapshot, and before its commit, counts for its
-// verdict.
+// TestRecheckAtCommit: what others write after a window has taken its snapshot, and before its
+// commit, counts for its verdict.
 func TestRecheckAtCommit(t *testing.T) {
 	ctx := t.Context()
 	stored := index.Document{Key: "stored", Fingerprint: 1 << 20}
@@ -46,7 +46,8 @@ func TestRecheckAtCommit(t *testing.T) {
 				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000})
 			}, index.New, ""},
 	} {
-		// The others write just before or just after the snapshot is taken, or when the verdict is decided.
+		// The others write just before or just after the snapshot is taken, or when the verdict is
+		// decided.
 		for when := range 3 {
 			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: 3})
 			must(t, err)
@@ -81,8 +82,8 @@ func TestRecheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestKeyIsLookedUpAgain: Add and Delete look up a key, and another call stores a document with the key before their
-// commit.
+// TestKeyIsLookedUpAgain: Add and Delete look up a key, and another call stores a document with the
+// key before their commit.
 func TestKeyIsLookedUpAgain(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func(x *index.Index) error{
@@ -107,9 +108,9 @@ func TestKeyIsLookedUpAgain(t *testing.T) {
 	}
 }
 
-// TestRemovedRightAfterItsCommit: a document at the end of a part of a window is removed by the next write after the
-// commit of the part, alone or with more removals than the index lists. A later document of the window that matched it is
-// New.
+// TestRemovedRightAfterItsCommit removes a document at the end of a part of a window right after
+// the commit of the part. It is removed alone, or with more documents than the index lists. A
+// later document of the window that matched it must be New.
 func TestRemovedRightAfterItsCommit(t *testing.T) {
 	for _, more := range []int{0, 2 * index.RecentLimit} {
 		x, docs := openForParts(t, index.Options{KeepDuplicates: true})
@@ -140,8 +141,9 @@ func TestRemovedRightAfterItsCommit(t *testing.T) {
 	}
 }
 
-// TestRecrawledRightAfterItsCommit: a page at the beginning of a window is recrawled by another call, with the same
-// fingerprint and so the same ID, after the commit of its part. A later document of the window is a duplicate of it.
+// TestRecrawledRightAfterItsCommit: a page at the beginning of a window is recrawled by another
+// call, with the same fingerprint and so the same ID, after the commit of its part. A later
+// document of the window is a duplicate of it.
 func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	page := index.Document{Key: "page", Fingerprint: docs[0].Fingerprint, Digest: 1}
@@ -162,8 +164,9 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	}
 }
 
-// TestCommittedDocumentsCountOnce: the last page of a window is decided again, and the newest snapshot has
-// the documents of the window that are committed. Each of them is one document of the site.
+// TestCommittedDocumentsCountOnce: the last page of a window is decided again, and the newest
+// snapshot has the documents of the window that are committed. Each of them is one document of the
+// site.
 func TestCommittedDocumentsCountOnce(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	signature := func(key string, bits int) index.Document {
@@ -195,8 +198,9 @@ func TestCommittedDocumentsCountOnce(t *testing.T) {
 	}
 }
 
-// TestKeyOfOneHashAfterACommit: another call stores a document whose key has the hash of the key of a page at the
-// beginning of a window, and which is near a late document of the window. The page still counts.
+// TestKeyOfOneHashAfterACommit stores, from another call, a document near a late document of a
+// window. Its key has the hash of the key of a page at the beginning of the window. That page
+// must still count.
 func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	keys := testgen.CollidingKeys(0)
@@ -215,8 +219,8 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	}
 }
 
-// TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and its commit, which decides
-// the window again. A match that is not searched again is still found.
+// TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and
+// its commit, which decides the window again. A match that is not searched again is still found.
 func TestRecheckOnOtherTables(t *testing.T) {
 	ctx := t.Context()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, FilterBytes: -1})
@@ -242,8 +246,9 @@ func TestRecheckOnOtherTables(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// TestRemovedDocumentsAreNotFound: removed documents, with a record and without, are not found while an epoch is frozen, after
-// the index is opened again, and after a compaction; documents that have the same fingerprints are.
+// TestRemovedDocumentsAreNotFound: removed documents, with a record and without, are not found
+// while an epoch is frozen, after the index is opened again, and after a compaction; documents that
+// have the same fingerprints are.
 func TestRemovedDocumentsAreNotFound(t *testing.T) {
 	ctx := t.Context()
 	for _, bare := range []bool{false, true} {

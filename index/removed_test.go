@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// TestRemovedIDs draws removals and snapshots, and asks for all IDs: an answer of removed or notRemoved is right for the
-// snapshot, and after few removals there is no other answer.
+// TestRemovedIDs draws removals and snapshots, and looks up all IDs. An answer of removed or
+// notRemoved must be right for the snapshot. After few removals there must be no other answer.
 func TestRemovedIDs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	r, position := newRemovedIDs(), uint64(1)
@@ -71,8 +71,8 @@ func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	}
 }
 
-// TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the memory of a block
-// goes with its tables, or would be kept for it.
+// TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the
+// memory of a block goes with its tables, or would be kept for it.
 func TestReadersLetGoOfBlocks(t *testing.T) {
 	r := openMem(t, Options{}).reader()
 	r.visits = []visit{{Visit: store.Visit{Block: 7}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// The figures of the store follow what is written and read.
+// TestStoreStats tests that the figures of the store follow reads and writes.
 func TestStoreStats(t *testing.T) {
 	x, err := index.Open(filepath.Join(t.TempDir(), "ix"), nil)
 	must(t, err)

@@ -10,8 +10,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestGeneratedTemplates crawls generated sites with short pages of one template, and counts the distinct pages
-// that are dropped and the near-duplicates that are found, with and without Options.SiteTexts.
+// TestGeneratedTemplates crawls generated sites with short pages of one template, and counts the
+// distinct pages that are dropped and the near-duplicates that are found, with and without
+// Options.SiteTexts.
 func TestGeneratedTemplates(t *testing.T) {
 	a, err := fingerprint.NewAnalyzer(fingerprint.Options{})
 	must(t, err)

@@ -25,8 +25,8 @@ func plantIn(t *testing.T, x *Index, plant func(*store.Batch)) {
 	must(t, x.store.Apply(b, false))
 }
 
-// TestVerifyStreamsEveryProblem: not the first only, in little memory, and it stops when
-// it is told to.
+// TestVerifyStreamsEveryProblem tests that Verify reports all problems in bounded memory, and
+// that it stops if the loop ends.
 func TestVerifyStreamsEveryProblem(t *testing.T) {
 	const entries = 5000
 	x := openMem(t, Options{Plan: mustPlan(t, "4", 3)})

@@ -23,8 +23,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// storedDir holds an index in the current format. It fixes the bytes on disk. To write it anew for a
-// new number: rm -r testdata/index-format, and NEARDUP_WRITE_FORMAT=1 go test -run StoredFormat ./index
+// storedDir holds an index in the current format. It fixes the bytes on disk. To write it anew for
+// a new number: rm -r testdata/index-format, and NEARDUP_WRITE_FORMAT=1 go test -run StoredFormat
+// ./index
 const storedDir = "../testdata/index-format"
 
 // storedDocuments are in storedDir.
@@ -101,8 +102,8 @@ func readFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestStoredFormat: an index that is stored opens for reading without a byte of it being changed, and
-// for writing. All documents are there, and found.
+// TestStoredFormat: an index that is stored opens for reading without a byte of it being changed,
+// and for writing. All documents are there, and found.
 func TestStoredFormat(t *testing.T) {
 	if os.Getenv("NEARDUP_WRITE_FORMAT") != "" {
 		writeStored(t, storedDir)
@@ -157,8 +158,8 @@ func TestOtherFormats(t *testing.T) {
 	}
 }
 
-// TestOpenOfABrokenPlan: what is no plan, or does not find all that it says, is damage. What else may be wrong
-// is for the tests of package store.
+// TestOpenOfABrokenPlan tests that a malformed plan, or a plan that misses matches, is damage.
+// The tests of package store cover other damage.
 func TestOpenOfABrokenPlan(t *testing.T) {
 	for _, text := range []string{"k=3 0-63/16 16-", "k=3 0-63/32"} {
 		fsys := vfs.NewMem()

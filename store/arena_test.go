@@ -39,7 +39,8 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) {
 	}
 }
 
-// TestArenaBlocks adds blocks of all lengths until the arena is full. Each block keeps its place and its bytes.
+// TestArenaBlocks adds blocks of all lengths until the arena is full. Each block keeps its place
+// and its bytes.
 func TestArenaBlocks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	a := openArena(64 << 10)
@@ -87,8 +88,8 @@ func TestArenaBlocks(t *testing.T) {
 	}
 }
 
-// TestArenaConcurrently reads two tables that share an arena, from several goroutines. What they have opened does
-// not change.
+// TestArenaConcurrently reads two tables that share an arena, from several goroutines. What they
+// have opened does not change.
 func TestArenaConcurrently(t *testing.T) {
 	for _, limit := range []int64{0, 100, 8 << 10, 64 << 10, 1 << 20} {
 		a := openArena(limit)
@@ -164,8 +165,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestFillArena opens a store that fills its arena: soon every block is there, up to the limit, and a reader of these
-// blocks reads no file.
+// TestFillArena opens a store that fills its arena: soon every block is there, up to the limit, and
+// a reader of these blocks reads no file.
 func TestFillArena(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
@@ -217,8 +218,8 @@ func TestFillArena(t *testing.T) {
 	}
 }
 
-// TestFillArenaFails: if a file cannot be read in the background, a reader of its blocks gets the error, and the block
-// once the file can be read again.
+// TestFillArenaFails: if a file cannot be read in the background, a reader of its blocks gets the
+// error, and the block once the file can be read again.
 func TestFillArenaFails(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 20_000)
@@ -250,8 +251,8 @@ func TestFillArenaFails(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestCloseWhileFilling closes a store while its arena is being filled: also if a read takes long, and if the
-// store has failed.
+// TestCloseWhileFilling closes a store while its arena is being filled: also if a read takes long,
+// and if the store has failed.
 func TestCloseWhileFilling(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
@@ -291,8 +292,9 @@ func TestCloseWhileFilling(t *testing.T) {
 	}
 }
 
-// TestTakeFreesTheArenaBefore: there is memory for one arena. Readers of the tables before read what these had. Once
-// they have released the tables, the directories are freed and the next arena opens.
+// TestTakeFreesTheArenaBefore: there is memory for one arena. Readers of the tables before read
+// what these had. Once they have released the tables, the directories are freed and the next arena
+// opens.
 func TestTakeFreesTheArenaBefore(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
@@ -339,8 +341,8 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 	}
 }
 
-// TestSharesOfTheCache: if the caller sets a limit, Pebble's cache has what packed blocks leave of it. If not, filling the
-// arena does not let Pebble's cache grow.
+// TestSharesOfTheCache: if the caller sets a limit, Pebble's cache has what packed blocks leave of
+// it. If not, filling the arena does not let Pebble's cache grow.
 func TestSharesOfTheCache(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)

@@ -82,8 +82,8 @@ func documentOf(id uint64) Record {
 	return Record{Fingerprint: id << 32, Time: 1000 + id, Digest: id, Key: fmt.Sprint("key ", id)}
 }
 
-// wholeDocuments returns the number of documents in a store. It checks that the documents are 1 to n,
-// and that each has its record, its key and its entries.
+// wholeDocuments returns the number of documents in a store. It checks that the documents are 1 to
+// n, and that each has its record, its key and its entries.
 func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 	t.Helper()
 	s := openIn(t, fsys)
@@ -122,9 +122,9 @@ func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 	return n
 }
 
-// TestFailedLog: when the log cannot be made durable whoever waits for that is told, no write
-// is taken any more before Pebble comes to know of it, which would end the process, and
-// what was there can be read, before and after opening again.
+// TestFailedLog tests a log that cannot be synced. Every caller that waits for it must get an
+// error. The store must refuse writes before Pebble notices the error, since Pebble would end the
+// process. Stored data must be readable, also after the store is opened again.
 func TestFailedLog(t *testing.T) {
 	for what, write := range map[string]func(s *Store) error{
 		"a batch that is waited for": func(s *Store) error {
@@ -186,7 +186,7 @@ func TestFailedLog(t *testing.T) {
 	}
 }
 
-// TestBatchKeepsFirstError: what cannot be encoded comes back from Apply.
+// TestBatchKeepsFirstError tests that Apply returns the first encoding error of a batch.
 func TestBatchKeepsFirstError(t *testing.T) {
 	s := openMem(t)
 	first := errors.New("first")
@@ -203,8 +203,8 @@ func TestBatchKeepsFirstError(t *testing.T) {
 	}
 }
 
-// TestLastNamesWhatIsSeen opens views during commits. The commit that Last returns after a view was opened
-// is the newest commit that the view shows, or a later one.
+// TestLastNamesWhatIsSeen opens views during commits. The commit that Last returns after a view was
+// opened is the newest commit that the view shows, or a later one.
 func TestLastNamesWhatIsSeen(t *testing.T) {
 	s := openMem(t)
 	var wg sync.WaitGroup
@@ -258,8 +258,8 @@ func TestLastNamesWhatIsSeen(t *testing.T) {
 	}
 }
 
-// TestWaitForACommitOfAnother: a commit is durable for every caller that waits for it, even if the caller that
-// applied it never does, as after a panic.
+// TestWaitForACommitOfAnother: a commit is durable for every caller that waits for it, even if the
+// caller that applied it never does, as after a panic.
 func TestWaitForACommitOfAnother(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	b := s.NewBatch()

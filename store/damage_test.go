@@ -98,8 +98,8 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	}
 }
 
-// TestRoomBehindLog crashes with zeros after the records of a log that is often flushed, and again in the Open that
-// follows: of every log but the newest Pebble wants a clean end.
+// TestRoomBehindLog crashes with zeros after the records of a log that is often flushed, and
+// again in the following Open. Pebble requires a clean end of every log except the newest.
 func TestRoomBehindLog(t *testing.T) {
 	fsys := crashfs.New()
 	s := openIn(t, fsys)
@@ -121,8 +121,8 @@ func TestRoomBehindLog(t *testing.T) {
 	}
 }
 
-// TestCheckpointWhileLogGrows writes between any two parts of the log that a checkpoint copies, with a growing number of
-// writes, so that the log grows past its end and into its preallocated space.
+// TestCheckpointWhileLogGrows writes between any two parts of the log that a checkpoint copies.
+// The number of writes grows, so that the log grows past its end and into its preallocated space.
 func TestCheckpointWhileLogGrows(t *testing.T) {
 	for _, more := range []uint64{10, 20, 30, 40, 50} {
 		mem := crashfs.New()
@@ -203,8 +203,8 @@ func TestMissingOrCutTable(t *testing.T) {
 	must(t, openAndClose(fsys))
 }
 
-// TestCheckFilesReadsEveryBlock: a wrong byte in any block of a table is told, with the file, also where no
-// iterator reads it.
+// TestCheckFilesReadsEveryBlock tests that a wrong byte in any block of a table is reported with
+// its file, also if no iterator reads it.
 func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	fsys := logWith(t, true, 300)
 	s := openIn(t, fsys)

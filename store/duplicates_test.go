@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/internal/duplicates"
 )
 
-// TestDuplicatesAreAdded: counts of several commits add up, in a view, after a flush, a compaction of the
-// records and a restart, and a count that was deleted begins anew.
+// TestDuplicatesAreAdded: counts of several commits add up, in a view, after a flush, a compaction
+// of the records and a restart, and a count that was deleted begins anew.
 func TestDuplicatesAreAdded(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openIn(t, fsys)

@@ -321,7 +321,8 @@ func (m *model) holds(t *testing.T, what string, open func() (*View, error)) {
 	must(t, v.Close())
 }
 
-// packFrozen prepares the replacement of the packed tables and the frozen epoch. nextID is of the time of Freeze.
+// packFrozen prepares the replacement of the packed tables and the frozen epoch. nextID is of the
+// time of Freeze.
 func packFrozen(s *Store, nextID uint64) (*Rewrite, error) {
 	r, err := s.NewRewrite(2)
 	if err != nil {
@@ -354,8 +355,8 @@ func packFrozen(s *Store, nextID uint64) (*Rewrite, error) {
 	return r, err
 }
 
-// TestModel makes random changes and compactions, and compares everything that can be read with a model: packed,
-// frozen and live entries, removed IDs, keys and records.
+// TestModel makes random changes and compactions, and compares everything that can be read with a
+// model: packed, frozen and live entries, removed IDs, keys and records.
 func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	fsys := vfs.NewMem()
@@ -429,7 +430,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestScanOfManyCopies scans fingerprints with numbers of documents around the one from which a scan skips.
+// TestScanOfManyCopies scans fingerprints with numbers of documents around the one from which a
+// scan skips.
 func TestScanOfManyCopies(t *testing.T) {
 	s := openMem(t)
 	var want []uint64

@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// soon fails the test where a call does not end.
+// soon fails the test if a call does not return.
 func soon[T any](t *testing.T, what string, call func() T) T {
 	t.Helper()
 	returned := make(chan T, 1)
@@ -49,8 +49,8 @@ func (b *breakable) fs() vfs.FS {
 	}))
 }
 
-// fillUp adds documents until an error comes, and returns how many are durable and how
-// many there may be.
+// fillUp adds documents until an error occurs. It returns the number of durable documents and the
+// largest possible number.
 func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64, err error) {
 	t.Helper()
 	durable = from - 1
@@ -69,9 +69,10 @@ func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64,
 	return durable, most - 1, nil
 }
 
-// What Pebble would end the process for, or try for ever, stops the store: the write that
-// meets it and all after it say why, reads go on, Close returns, and when it is
-// opened again in the same process all that was acknowledged is there.
+// TestFatalFaultStopsTheStore tests errors for which Pebble would end the process or retry
+// forever. They must stop the store: the affected write and all later ones return the cause,
+// reads continue, and Close returns. When the store is opened again in the same process, all
+// acknowledged documents must be there.
 func TestFatalFaultStopsTheStore(t *testing.T) {
 	write := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for what, c := range map[string]struct {
@@ -174,8 +175,9 @@ func recordsAfter(t *testing.T, fsys vfs.FS) uint64 {
 	return n
 }
 
-// With the disk full, Open after a crash would try for ever to flush the log. It
-// tells so instead, leaves the store as it was, however far it came, and again once there is space all is there.
+// TestOpenOnFullDiskAfterCrash opens a store after a crash with a full disk, where Pebble would
+// retry to flush the log forever. Open must return an error and lose nothing, however far it got.
+// With free space, the next Open must find all documents.
 func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	crashed, acknowledged := crashedAfter(t, 200)
 	for what, of := range map[string]string{"": "", "of a table": ".sst", "of the MANIFEST": "MANIFEST"} {
@@ -212,7 +214,8 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	}
 }
 
-// What a compaction that was cut short has left goes before the log is put into tables, for which there may be no room beside it.
+// The files of an interrupted compaction must be removed before the log is flushed. There may be
+// no space for both.
 func TestOpenWithoutRoomBesideWhatIsLeft(t *testing.T) {
 	left, acknowledged := crashedAfter(t, 200)
 	must(t, left.MkdirAll("ix/"+incomingDir, 0o700))
@@ -229,8 +232,9 @@ func TestOpenWithoutRoomBesideWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Every operation of Open, where there is nothing and after a crash, fails in turn, for once and from there on:
-// Open says so or succeeds, never panics or hangs, and nothing is lost.
+// TestOpenWithEveryOperationFailing lets every operation of Open fail in turn, once and
+// permanently, without a store and after a crash. Open must return an error or succeed. It must
+// not panic or hang, and nothing may be lost.
 func TestOpenWithEveryOperationFailing(t *testing.T) {
 	crashed, acknowledged := crashedAfter(t, 20)
 	for _, c := range []struct {
@@ -276,8 +280,8 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 	}
 }
 
-// A call that guard did not wait for may reach Pebble after Close, which Pebble would end
-// the process for.
+// TestCallThatIsLateForClose tests a call that guard did not wait for and that reaches Pebble
+// after Close. Pebble would end the process for it.
 func TestCallThatIsLateForClose(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	goOn, late := make(chan struct{}), make(chan error, 1)
@@ -292,7 +296,7 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 		t.Errorf("Close: %v", err)
 	}
-	time.Sleep(20 * time.Millisecond) // for a Close that goes on in the background
+	time.Sleep(20 * time.Millisecond) // for a Close that runs in the background
 	close(goOn)
 	select {
 	case err := <-late:
@@ -301,8 +305,9 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	}
 }
 
-// The store stops while Pebble makes a folder or a file of a checkpoint. Checkpoint does not
-// wait for Pebble, which then may never end, but nothing comes up in the folder after it.
+// TestStopInTheMiddleOfACheckpoint stops the store while Pebble creates a directory or a file of
+// a checkpoint. Checkpoint must not wait for Pebble, which may never return. Nothing may be
+// created in the directory afterwards.
 func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 	for what, at := range map[string]errorfs.OpKind{"folder": errorfs.OpMkdirAll, "file": errorfs.OpCreate, "link": errorfs.OpLink} {
 		t.Run(what, func(t *testing.T) {
@@ -310,7 +315,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			reached, goOn := make(chan struct{}), make(chan struct{})
 			var once atomic.Bool
 			s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				// Of a link, errorfs tells the name that there is already.
+				// For a link, errorfs reports the existing name.
 				if op.Kind == at && (at == errorfs.OpLink || strings.HasPrefix(op.Path, "copy.incomplete")) && once.CompareAndSwap(false, true) {
 					close(reached)
 					<-goOn
@@ -328,7 +333,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err, fault.ErrFailed) {
 				t.Error(err)
 			}
-			time.Sleep(10 * time.Millisecond) // for what goes on behind it
+			time.Sleep(10 * time.Millisecond) // for later work in the background
 			if names, err := mem.List(""); err != nil || len(names) != 1 {
 				t.Errorf("there is %q after it, %v", names, err)
 			}

@@ -45,9 +45,9 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestCheckComparer runs Pebble's own check. It gives no suffixes: with suffixes the check demands that a
-// key without its first bytes splits at the same place. Pebble needs that for synthetic prefixes only,
-// which this package does not use. TestComparer checks suffixes.
+// TestCheckComparer runs Pebble's own check. It gives no suffixes: with suffixes the check demands
+// that a key without its first bytes splits at the same place. Pebble needs that for synthetic
+// prefixes only, which this package does not use. TestComparer checks suffixes.
 func TestCheckComparer(t *testing.T) {
 	prefixes := map[string]bool{}
 	for key, n := range exampleKeys() {

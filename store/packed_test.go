@@ -161,7 +161,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 	}
 }
 
-// A scan finds what is there and in no directory, too.
+// TestPackedBlocksFromCounts tests that a scan also finds blocks that no directory lists.
 func TestPackedBlocksFromCounts(t *testing.T) {
 	fps := randomFingerprints(100, 1)
 	whole := storeTable(t, 1, fps, nil, 64)

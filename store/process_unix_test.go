@@ -17,8 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/process"
 )
 
-// inProcess runs a test of this binary in a process of its own, over a directory, and
-// returns what it said.
+// inProcess runs a test of this binary in a separate process, with a directory, and returns its
+// output.
 func inProcess(t *testing.T, test, dir string) string {
 	t.Helper()
 	if os.Getenv("NEARDUP_TEST_DIR") != "" {
@@ -127,7 +127,8 @@ func TestOpenTables(t *testing.T) {
 	}
 }
 
-// TestDiskIsWhatItHolds: no log takes more than twice what is in it, and none stays that is not needed.
+// TestDiskIsWhatItHolds tests that no log takes more than twice its content, and that unneeded
+// logs are removed.
 func TestDiskIsWhatItHolds(t *testing.T) {
 	dir := t.TempDir()
 	allocated := func() (bytes int64, logs int) {
@@ -156,7 +157,7 @@ func TestDiskIsWhatItHolds(t *testing.T) {
 	if _, logs := allocated(); logs != 1 {
 		t.Errorf("%d logs", logs)
 	}
-	s, err = Open(dir, Options{}) // which removes all that is of no use
+	s, err = Open(dir, Options{}) // Open removes all unneeded files
 	must(t, err)
 	defer s.Close()
 	used := int64(s.Metrics().DiskSpaceUsage())

@@ -18,8 +18,8 @@ func rewrite(t fatal, s *Store, counters Counters, fill func(r *Rewrite, w *Tabl
 	must(t, w.Close(), r.Commit(context.Background(), "plan", counters), r.Close())
 }
 
-// TestRewriteDeletesRecords: of the records on Pebble's lowest level those go that
-// are deleted, every one, before and after the store is opened again.
+// TestRewriteDeletesRecords tests that all deleted records on Pebble's lowest level are dropped.
+// It checks before and after the store is opened again.
 func TestRewriteDeletesRecords(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openIn(t, fsys)
@@ -55,7 +55,8 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestSmallFilesAreMerged: each flush and each load leaves a file of records. CompactRecords merges these files.
+// TestSmallFilesAreMerged: each flush and each load leaves a file of records. CompactRecords merges
+// these files.
 func TestSmallFilesAreMerged(t *testing.T) {
 	s := openMem(t)
 	files := func() map[byte]int {

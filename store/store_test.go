@@ -44,8 +44,8 @@ func everyWay() map[string]Options {
 	}
 }
 
-// TestForeignDirectoryIsLeftAlone: what is not an index is refused, and nothing in
-// it changes by one byte.
+// TestForeignDirectoryIsLeftAlone tests that a directory that is not an index is refused, and
+// that no byte of it changes.
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	write := func(t *testing.T, path, content string) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644))
@@ -211,9 +211,9 @@ func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 	return clones
 }
 
-// TestCreationInterrupted cuts the making of a store short before every operation that changes the
-// disk. What is left is no store or a whole one, and the next Open makes it whole; once
-// Open has returned, it is there.
+// TestCreationInterrupted interrupts the creation of a store before every operation that changes
+// the disk. The result must be no store or a complete one, and the next Open must complete it.
+// Once Open has returned, the store must exist.
 func TestCreationInterrupted(t *testing.T) {
 	for _, dir := range []string{"store", "a/b/store"} {
 		whole := func(what string, clone *crashfs.FS, opts Options) {
@@ -250,8 +250,8 @@ func TestCreationInterrupted(t *testing.T) {
 	}
 }
 
-// TestDirectoriesArePrivate: the directory of an index, of a replacement and of a checkpoint has mode
-// 0700, and so have the parents that are made.
+// TestDirectoriesArePrivate: the directory of an index, of a replacement and of a checkpoint has
+// mode 0700, and so have the parents that are made.
 func TestDirectoriesArePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes")

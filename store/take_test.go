@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// oneOf returns which of some models the store in a file system holds after it was opened. The store is
-// then packed, and must hold that model packed.
+// oneOf returns which of some models the store in a file system holds after it was opened. The
+// store is then packed, and must hold that model packed.
 func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
 	t.Helper()
 	if !fsys.Orderly("ix") {
@@ -57,8 +57,9 @@ func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
 	return -1
 }
 
-// TestCrashAroundCompaction takes copies of the disk, as a crash leaves it, before each operation of two compactions and of
-// the commits around them. Each copy holds the store as it was after one of these steps. No copy lacks a step that was durable.
+// TestCrashAroundCompaction takes copies of the disk, as a crash leaves it, before each operation
+// of two compactions and of the commits around them. Each copy holds the store as it was after one
+// of these steps. No copy lacks a step that was durable.
 func TestCrashAroundCompaction(t *testing.T) {
 	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -164,9 +165,10 @@ func TestCrashAroundCompaction(t *testing.T) {
 	}
 }
 
-// TestTakeWithEveryOperationFailing lets each operation of Take fail, once. An error that is not ErrFailed leaves the store
-// as it was: it is written to, and the next compaction goes well. After ErrFailed the tables before can be read,
-// and the store holds the state before or after Take when it is opened again.
+// TestTakeWithEveryOperationFailing lets each operation of Take fail, once. An error that is not
+// ErrFailed leaves the store as it was: it is written to, and the next compaction goes well. After
+// ErrFailed the tables before can be read, and the store holds the state before or after Take when
+// it is opened again.
 func TestTakeWithEveryOperationFailing(t *testing.T) {
 	seed := testenv.Seed(t)
 	failed, refused := 0, 0

@@ -12,8 +12,8 @@ import (
 	"github.com/neardup/neardup/internal/sitegen"
 )
 
-// TestEditedTexts reports the part of edited texts of 400 words that the default rule matches with the
-// original, at k = 6.
+// TestEditedTexts reports the part of edited texts of 400 words that the default rule matches with
+// the original, at k = 6.
 func TestEditedTexts(t *testing.T) {
 	const words, texts = 400, 500
 	edits := []struct {

@@ -52,7 +52,7 @@ func TestRule(t *testing.T) {
 		if got, back := c.rule.Matches(&c.a, &c.b), c.rule.Matches(&c.b, &c.a); got != c.want || back != c.want {
 			t.Errorf("%s: %v, and %v the other way round", c.what, got, back)
 		}
-		// What is not relevant makes no difference.
+		// Irrelevant fields make no difference.
 		for _, d := range []*Document{&c.a, &c.b} {
 			s := c.rule.Relevant(d.Signature())
 			d.Shingles, d.Tokens = s.Shingles, s.Tokens
@@ -136,7 +136,8 @@ func TestMatchesByDefinition(t *testing.T) {
 	}
 }
 
-// TestRulesOut: what is ruled out by its Shingles, before its length is read, does not match.
+// TestRulesOut tests that a document that its Shingles rule out, before its length is read, does
+// not match.
 func TestRulesOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	length := func() int { return max(0, rng.IntN(400)-100) }

@@ -7,8 +7,8 @@ import (
 	"github.com/neardup/neardup/internal/duplicates"
 )
 
-// TestSiteSample: a candidate is compared with the first 16 other documents of the site, whether it is one
-// of the first itself or not.
+// TestSiteSample: a candidate is compared with the first 16 other documents of the site, whether it
+// is one of the first itself or not.
 func TestSiteSample(t *testing.T) {
 	page := Document{Key: "http://site/page", Tokens: 1000}
 	page.Shingles[3] = 1

@@ -32,10 +32,10 @@ const (
 type Block struct {
 	data       []byte
 	n          int
-	end        int    // of the fingerprints in data; the postings are behind
+	end        int    // end of the fingerprints in data; the postings follow
 	width      uint   // of the low bits
 	bucket     uint64 // of the first fingerprint
-	zeros      uint64 // buckets from there to that of the last
+	zeros      uint64 // number of buckets from there to the last one
 	high, lows int    // the unary part; 7 bytes before the low bits
 }
 

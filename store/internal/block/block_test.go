@@ -128,7 +128,7 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// Ranges of a block need no allocation but that of the result.
+// TestBlockAllocations tests that reading a range allocates only the result.
 func TestBlockAllocations(t *testing.T) {
 	fps := sparseValues(200, 100_000_000, 3)
 	data, err := Append(nil, fps)

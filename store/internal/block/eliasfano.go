@@ -117,7 +117,7 @@ func (b *Block) low(i int) uint64 { return packedField(b.data[b.lows:], i, b.wid
 type positions struct {
 	from, to int
 	bit      uint
-	stop     uint // the 0 behind the bucket of the last
+	stop     uint // the 0 after the bucket of the last one
 }
 
 // eliasFanoRange finds the fingerprints from first to last, inclusive.
@@ -130,9 +130,9 @@ func (b *Block) eliasFanoRange(first, last uint64) positions {
 	high, words := b.unary()
 	word, before := 0, uint64(0) // and the zeros before word
 	r := positions{to: b.n}
-	stop := uint(b.n) + uint(b.zeros) // the 0 behind the last bucket
+	stop := uint(b.n) + uint(b.zeros) // the 0 after the last bucket
 	if lo > b.bucket {
-		// Its bucket begins behind the zero that ends the one before.
+		// Its bucket begins after the zero that ends the previous bucket.
 		var zero uint
 		rank := lo - b.bucket
 		if zero, word, before = selectZero(high, words, 0, 0, rank-1); zero > stop {

@@ -51,8 +51,8 @@ func addBlockSeeds(f *testing.F) {
 	}
 }
 
-// Whatever the bytes are, nothing panics; and what Verify lets pass is read the
-// same way by every method.
+// FuzzBlock tests that no input causes a panic. All methods must read the same from a block that
+// Verify accepts.
 func FuzzBlock(f *testing.F) {
 	addBlockSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte, first, last uint64) {

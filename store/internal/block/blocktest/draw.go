@@ -43,7 +43,7 @@ func Fingerprints(t *rapid.T, most int) []uint64 {
 	return slices.Compact(fps)
 }
 
-// Range gives borders at, beside and far from fingerprints.
+// Range draws borders at, near and far from fingerprints.
 func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 	border := func(name string) uint64 {
 		fp := fps[rapid.IntRange(0, len(fps)-1).Draw(t, name)]
