@@ -8,20 +8,20 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// Page is what a crawler has fetched. Its fields:
+// Page is a page that a crawler has fetched. Its fields:
 //
-//	URL         string    // or any other name, under which it is stored. "": it is only ever New, a Duplicate or Skipped
-//	ContentType string    // the value of the HTTP header. "": the Body says it
-//	Body        []byte    // as it came, without a Content-Encoding
-//	Scope       string    // only pages of one scope are compared: a host, for instance
-//	Kind        page.Kind // page.HTML or page.PlainText. 0: ContentType and Body say it
+//	URL         string    // or any other key under which it is stored. "": its verdict is New, Duplicate or Skipped
+//	ContentType string    // the value of the HTTP header. "": the Body determines it
+//	Body        []byte    // as received, without a Content-Encoding
+//	Scope       string    // only pages of one scope are compared, for example of one host
+//	Kind        page.Kind // page.HTML or page.PlainText. 0: ContentType and Body determine it
 type Page = api.Page
 
-// Status is what Check found out about a page. The zero Status is no verdict.
+// Status is the result of Check for a page. The zero Status is not a verdict.
 type Status = api.Status
 
 const (
-	New       = api.New       // nothing like it was stored; it is now
+	New       = api.New       // no matching page was stored; this one is now
 	Duplicate = api.Duplicate // another page that matches is stored; this one is not
 	Unchanged = api.Unchanged // this URL was stored with an equal text: no word differs
 	Changed   = api.Changed   // this URL was stored with a different text, which this one replaces
@@ -37,8 +37,8 @@ const (
 //	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
 type Verdict = api.Verdict
 
-// Checker is the interface of an index to a crawler. [Index], the client of a server (package client) and an
-// index on a Redis Cluster (distributed/redis) implement it. Its methods:
+// Checker is the interface of an index to a crawler. Its implementations are [Index], the client
+// of a server (package client) and an index on a Redis Cluster (distributed/redis). Its methods:
 //
 //	Check(context.Context, Page) (Verdict, error)
 //	CheckBatch(context.Context, []Page) ([]Verdict, error)
@@ -59,9 +59,10 @@ var _ Checker = (*Index)(nil)
 // A page is Unchanged only if its text has the same words in the same order as the stored text.
 // White space, punctuation, markup, case and Unicode normal form do not count.
 //
-// Two pages match as index.CheckAndAdd says: their fingerprints are within k bits, their
-// fingerprints and shingle signatures together within a limit that depends on their length, and neither
-// has more than 1.3 times as many words as the other.
+// Two pages match by the rule of index.CheckAndAdd, which has three conditions. Their
+// fingerprints are within k bits. Their fingerprints and shingle signatures together are within a
+// limit that depends on the length. Neither page has more than 1.3 times as many words as the
+// other.
 func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []Page{p})
 	if err != nil {
@@ -70,9 +71,9 @@ func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	return verdicts[0], nil
 }
 
-// CheckBatch does what Check would do for each page in turn, on all cores and with few flushes of
-// the disk. When it fails part of the way, the verdicts on the pages before come with the error,
-// and hold.
+// CheckBatch calls Check for each page in order, on all cores and with few flushes of the disk.
+// If it fails partway, it returns the verdicts on the earlier pages with the error. These
+// verdicts are valid.
 func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
 	if x.unsigned != nil {
 		return nil, x.unsigned
@@ -80,7 +81,7 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 	return check.Pages(ctx, x.signer, x.maxBody, pages, x.CheckDocuments)
 }
 
-// CheckDocuments is CheckBatch of pages that are analyzed already.
+// CheckDocuments is CheckBatch for pages that are already analyzed.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]Verdict, error) {
 	found, err := x.CheckAndAddBatch(ctx, docs)
 	verdicts, rule := make([]Verdict, len(found)), x.rule

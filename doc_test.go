@@ -14,12 +14,13 @@ import (
 
 const module = "github.com/neardup/neardup/"
 
-// typeName is a type, by the folder of its package.
+// typeName is a type, with the directory of its package.
 type typeName struct{ dir, name string }
 
-// TestAliasesSayTheirFields: go doc shows no field of an alias of an internal type, so its comment has a line for each, or
-// names another package's alias of the same type, which has. Those of a type that has no alias, and is a field's, stand with
-// some alias of the package.
+// TestAliasesSayTheirFields tests the comments of aliases of internal types, since go doc shows
+// no fields of them. The comment must have a line per field, or name an alias of the same type in
+// another package that has these lines. The fields of a type without an alias must be in the
+// comment of some alias of the package.
 func TestAliasesSayTheirFields(t *testing.T) {
 	said, linked := make(map[typeName]bool), make(map[typeName]bool)
 	for _, dir := range []string{".", "index", "client", "compaction", "fingerprint", "fingerprint/page", "metrics"} {
@@ -63,7 +64,7 @@ type aliasDoc struct {
 	comment string
 }
 
-// aliases returns those that a package has of internal types.
+// aliases returns the aliases of internal types in a package.
 func aliases(t *testing.T, dir string) map[string]aliasDoc {
 	found := make(map[string]aliasDoc)
 	for _, f := range files(t, dir) {
@@ -85,8 +86,8 @@ func aliases(t *testing.T, dir string) map[string]aliasDoc {
 	return found
 }
 
-// addFields adds the exported fields of a type, or its methods if it is an interface, and those of the types of its package
-// that these have.
+// addFields adds the exported fields of a type, or its methods if it is an interface. It also
+// adds the fields of their types in the same package.
 func addFields(t *testing.T, of typeName, found map[typeName][]string) {
 	if _, known := found[of]; known {
 		return
@@ -116,7 +117,7 @@ func addFields(t *testing.T, of typeName, found map[typeName][]string) {
 	}
 }
 
-// exported returns the exported names of a field; that of an embedded one is its type's.
+// exported returns the exported names of a field. An embedded field has the name of its type.
 func exported(f *ast.Field) (names []string) {
 	idents := f.Names
 	switch of := f.Type.(type) {
@@ -137,7 +138,8 @@ func exported(f *ast.Field) (names []string) {
 	return names
 }
 
-// typesOf returns the types that a file declares, each with its comment or that of its group.
+// typesOf returns the types that a file declares, each with its comment or the comment of its
+// group.
 func typesOf(f *ast.File) map[*ast.TypeSpec]string {
 	found := make(map[*ast.TypeSpec]string)
 	for _, d := range f.Decls {

@@ -15,7 +15,7 @@ import (
 
 // checkAndSave is the README's first snippet; TestREADME compares them.
 func checkAndSave(ctx context.Context, url, contentType string, body []byte, save func(url string, body []byte) error) error {
-	x, err := neardup.Open("pages.neardup", nil) // makes the index where there is none
+	x, err := neardup.Open("pages.neardup", nil) // creates the index if there is none
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func checkAndSave(ctx context.Context, url, contentType string, body []byte, sav
 	return nil
 }
 
-// A crawler asks of every page whether it has stored one like it.
+// A crawler checks every page before it saves it.
 func Example() {
 	dir, err := os.MkdirTemp("", "neardup-example-")
 	if err != nil {
@@ -58,7 +58,7 @@ func Example() {
 	} {
 		v, err := x.Check(context.Background(), p)
 		if err != nil {
-			log.Fatal(err) // and no verdict
+			log.Fatal(err) // there is no verdict
 		}
 		fmt.Printf("%s: %v %q\n", p.URL, v.Status, v.Of.Key+v.Reason)
 	}
@@ -71,7 +71,7 @@ func Example() {
 	// http://b.example/app: skipped "no text"
 }
 
-// What is near to a page is asked with its Signature, and answered by the rule of Check.
+// A query with the Signature of a page finds the pages that match it by the rule of Check.
 func ExampleIndex_Signer() {
 	dir, err := os.MkdirTemp("", "neardup-example-")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/checktest"
 )
 
-// FuzzCheck: whatever a page is, it is New or Skipped; the same again is Unchanged or Skipped for
-// the same reason; and under another URL a Duplicate.
+// FuzzCheck tests that any page is New or Skipped. The same page again must be Unchanged, or
+// Skipped for the same reason. Under another URL it must be a Duplicate.
 func FuzzCheck(f *testing.F) {
 	for _, s := range checktest.Crawl() {
 		if len(s.Page.Body) < 1<<20 {

@@ -70,10 +70,10 @@ type Options struct {
 // Index is an open index of pages. Its methods may be called from any goroutine.
 type Index struct {
 	*index.Index
-	watcher *compaction.Watcher // nil: the index is open for reading only
+	watcher *compaction.Watcher // nil if the index is open for reading only
 	signer  *page.Signer
 	maxBody int
-	rule    match.Rule // within any distance
+	rule    match.Rule // with any distance
 
 	unsigned error // why there is no signer
 }
@@ -114,7 +114,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// Close ends the compaction in the background and closes the index, see [index.Index.Close].
+// Close ends the background compaction and closes the index: see [index.Index.Close].
 func (x *Index) Close() error {
 	err := x.Index.Close()
 	if x.watcher != nil {
@@ -123,7 +123,7 @@ func (x *Index) Close() error {
 	return err
 }
 
-// Compaction returns what the compaction in the background has done and does.
+// Compaction returns the state of the background compaction.
 func (x *Index) Compaction() compaction.BackgroundStats {
 	if x.watcher == nil {
 		return compaction.BackgroundStats{}
@@ -131,7 +131,7 @@ func (x *Index) Compaction() compaction.BackgroundStats {
 	return x.watcher.Stats()
 }
 
-// open opens the index, with the analyzer and the k that it has, or makes it with the defaults.
+// open opens the index with its own analyzer and k, or creates it with the defaults.
 func (o *Options) open(dir string) (*index.Index, error) {
 	existing := o.Index
 	existing.MustExist = true
@@ -149,7 +149,7 @@ func (o *Options) open(dir string) (*index.Index, error) {
 	if err != nil || o.Bare || o.Index.Analyzer != "" || o.Index.ReadOnly || !unused(x) {
 		return x, err
 	}
-	if err := x.Close(); err != nil { // it was made without an analyzer, and may still get one
+	if err := x.Close(); err != nil { // it was created without an analyzer, and may still get one
 		return nil, err
 	}
 	existing.Analyzer = check.DefaultSigner().Name()
@@ -162,7 +162,7 @@ func unused(x *index.Index) bool {
 	return s.Analyzer == "" && s.NextID == 1
 }
 
-// recordedSigner makes the Signer whose name the index has, unless it was given.
+// recordedSigner makes the Signer whose name the index records, unless the options have one.
 func (x *Index) recordedSigner() (err error) {
 	if x.signer != nil {
 		return nil
@@ -183,6 +183,6 @@ func parseSigner(name string) (*page.Signer, error) {
 	return s, nil
 }
 
-// Signer returns what takes the text of the index's pages and makes their fingerprints; nil if
-// that is not known of a Bare one.
+// Signer returns the Signer of the pages of the index. It is nil if the index is Bare and its
+// Signer is unknown.
 func (x *Index) Signer() *page.Signer { return x.signer }

@@ -30,8 +30,8 @@ func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return open(t, t.TempDir(), nil) })
 }
 
-// The README's first snippet is compiled. It saves every page that the index has stored, also after
-// the process has died before it saved, and deletes a page that cannot be saved.
+// TestREADME compiles the first snippet of the README. It must save every stored page, also after
+// the process died before saving. It must delete a page that cannot be saved.
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
 		b, err := os.ReadFile(file)
@@ -66,7 +66,7 @@ func TestREADME(t *testing.T) {
 		if err := checkAndSave(t.Context(), "harbour", "text/plain", body, func(string, []byte) error { return full }); !errors.Is(err, full) {
 			t.Errorf("a page that cannot be saved: %v", err)
 		}
-		// A copy at another URL is New, and the page itself is, once it can be saved.
+		// A copy at another URL is New, and so is the page itself once it can be saved.
 		if err := checkAndSave(t.Context(), "copy", "text/plain", body, func(string, []byte) error { saved = true; return full }); !errors.Is(err, full) || !saved {
 			t.Errorf("a copy of a page that could not be saved: saved %v, %v", saved, err)
 		}
@@ -110,7 +110,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	}
 	none("full disk", t.Context(), index.ErrFailed, museum)
 	full.Store(false)
-	x.Close() // it says that it has failed
+	x.Close() // the index has failed
 	none("closed", t.Context(), index.ErrClosed, ferry, museum, image)
 
 	x = open(t, "pages", &neardup.Options{Index: index.Options{FS: disk}})
@@ -122,7 +122,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	}
 }
 
-// An index says by itself how the text of its pages is taken.
+// TestOpen tests that an index records its Signer.
 func TestOpen(t *testing.T) {
 	main, err := page.NewSigner(page.Main, fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
 	if err != nil {
@@ -185,8 +185,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestBareChecks: pages that come to an index of no known signer at once are all refused, and it is not changed by them. The
-// race detector sees that.
+// TestBareChecks checks pages concurrently with an index of an unknown Signer. All must be
+// refused, and the index must not change. The race detector would find a change.
 func TestBareChecks(t *testing.T) {
 	dir := t.TempDir()
 	if err := indexed(&index.Options{Analyzer: "visible/0 words"})(dir); err != nil {
@@ -204,7 +204,8 @@ func TestBareChecks(t *testing.T) {
 	callers.Wait()
 }
 
-// TestOptionsAreChecked: a value that has no meaning is refused, and the index is not left open.
+// TestOptionsAreChecked tests that an invalid option is refused and that the index is not left
+// open.
 func TestOptionsAreChecked(t *testing.T) {
 	dir := t.TempDir()
 	for want, o := range map[string]neardup.Options{
@@ -253,7 +254,7 @@ func open(t *testing.T, dir string, o *neardup.Options) *neardup.Index {
 	return x
 }
 
-// Pairs, Clusters and Stars are as comparing all with all finds them.
+// TestPairsOfAList compares Pairs, Clusters and Stars with a comparison of all pairs.
 func TestPairsOfAList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := make([]fingerprint.Fingerprint, 300)
@@ -329,7 +330,7 @@ func TestPairsOfAList(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 		for _, err := range clusters(t.Context(), list, 65) {
-			if !errors.Is(err, index.ErrDistance) || strings.Contains(err.Error(), "index") { // there is none
+			if !errors.Is(err, index.ErrDistance) || strings.Contains(err.Error(), "index") { // there is no index
 				t.Errorf("%s, k = 65: %v", what, err)
 			}
 		}
@@ -344,7 +345,7 @@ func TestPairsOfAList(t *testing.T) {
 	}
 }
 
-// What go doc says of the package fits a screen.
+// TestOneScreen tests that the package documentation fits on a screen.
 func TestOneScreen(t *testing.T) {
 	out, err := exec.Command("go", "doc", "github.com/neardup/neardup").Output()
 	if lines := strings.Count(string(out), "\n"); err != nil || lines > 50 {

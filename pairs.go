@@ -11,15 +11,16 @@ import (
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
-// Pair is two fingerprints near each other.
+// Pair is a pair of near fingerprints.
 type Pair struct {
 	First, Second fingerprint.Fingerprint // First < Second
 	Distance      int
 }
 
 // Pairs yields every pair of different fingerprints of a list that are within k bits, 0 to 64,
-// once, in no order. It takes some 32 bytes of memory a fingerprint, and no index. It stops at
-// the first error, which it yields: index.ErrDistance, ctx's. An [Index] has Pairs of its own.
+// once, in no particular order. It takes about 32 bytes of memory per fingerprint, and no index.
+// It stops at the first error, which it yields: index.ErrDistance, or the error of ctx. An
+// [Index] has its own method Pairs.
 func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		if err := checkDistance(k); err != nil {
@@ -39,9 +40,10 @@ func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) i
 	}
 }
 
-// Clusters yields groups of two places and more of a list whose fingerprints chains of pairs
-// join, equal ones too: the places of one group, ascending, the groups disjoint. What stands at
-// the ends of a chain may have little in common; Stars makes no chains. Errors are as of Pairs.
+// Clusters yields groups of at least two fingerprints of a list that chains of pairs join,
+// including equal ones. A group has the positions of its fingerprints in ascending order. Groups
+// are disjoint. The fingerprints at the ends of a chain may have little in common. Stars makes no
+// chains. The errors are the same as for Pairs.
 func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
 	return clusters(fingerprints, k, func(set *selfjoin.Set, _ *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
 		return set.Components(ctx, selfjoin.Options{MaxDistance: k})
@@ -49,11 +51,11 @@ func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int
 }
 
 // Stars yields groups as Clusters does, but all members of a group are within k bits of its first
-// member. Stars reads the list in order: a fingerprint in no group so far begins a group and adds all
-// fingerprints near it that are in no group. So all but the first member can be removed.
+// member. Stars reads the list in order: a fingerprint in no group so far begins a group and adds
+// all fingerprints near it that are in no group. So all but the first member can be removed.
 func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
 	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
-		first := make([]uint32, set.Len()) // the first place of each node
+		first := make([]uint32, set.Len()) // the first position of each node
 		for node := range first {
 			first[node] = places.Of(selfjoin.Node(node))[0]
 		}

@@ -1,5 +1,5 @@
-// Package compare says why two documents match or do not: how far apart they are, which limit
-// decides, and which words differ.
+// Package compare explains why two documents match or do not match: their distances, the limit
+// that decides, and the words that differ.
 package compare
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Document is one of the two.
+// Document is one of two compared documents.
 type Document struct {
 	Key         string                       `json:"key"`
 	KeyBytes    []byte                       `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
@@ -27,7 +27,7 @@ type Document struct {
 	Words []string `json:"-"` // of its text; nil: not known
 }
 
-// Of is a document of an index, whose words are not known.
+// Of returns a document of an index. Its words are unknown.
 func Of(d *index.Document) *Document {
 	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Scope: d.Scope}
 }
@@ -36,7 +36,7 @@ func (d *Document) signature() fingerprint.Signature {
 	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
 }
 
-// The limits that may keep two documents from matching.
+// These are the limits that may keep two documents from matching.
 const (
 	ByDistance = "distance"
 	ByShingle  = "shingles"
@@ -55,13 +55,13 @@ type Result struct {
 	LengthRatio     float64  `json:"lengthRatio,omitempty"`
 	MaxLengthRatio  float64  `json:"maxLengthRatio"`
 	Match           bool     `json:"match"`
-	Decided         []string `json:"decided,omitempty"`     // the limits that do not let them match
-	Differences     []Place  `json:"differences,omitempty"` // words with some around them
+	Decided         []string `json:"decided,omitempty"`     // the limits that they exceed
+	Differences     []Place  `json:"differences,omitempty"` // different words with some words around them
 	Left            int      `json:"differencesLeftOut,omitempty"`
 }
 
-// Documents finds out how far two documents are from each other, and which limits of a rule that
-// is beyond. Of the places where their words differ it names so many, the first ones.
+// Documents compares two documents. It returns their distances, the limits of the rule that they
+// exceed, and at most most places where their words differ.
 func Documents(a, b *Document, rule match.Rule, most int) *Result {
 	r := measured(a, b, rule)
 	r.A, r.B, r.Differences = *a, *b, differences(a.Words, b.Words)
@@ -117,7 +117,7 @@ func (r *Result) Share(limit string) (share float64, counts bool) {
 	return 0, limit == ByLength && r.LengthRatio > 0 && r.MaxLengthRatio == 1
 }
 
-// Nearness is the largest of the shares, and the limit that it is of.
+// Nearness returns the largest share of a limit, and the name of this limit.
 func (r *Result) Nearness() (share float64, limit string) {
 	for _, by := range [...]string{ByDistance, ByShingle, ByLength} {
 		if s, _ := r.Share(by); limit == "" || s > share {
@@ -127,7 +127,7 @@ func (r *Result) Nearness() (share float64, limit string) {
 	return share, limit
 }
 
-// WriteText writes the comparison for people.
+// WriteText writes the comparison as text.
 func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tA\tB\n")

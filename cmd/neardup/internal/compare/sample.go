@@ -11,9 +11,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Sample keeps documents of a stream, each with the same chance, and finds the pairs among them
-// that are nearest to the limits of a rule. Its memory is bounded: MaxSample documents, the
-// first MaxKeyShown bytes of their keys and scopes.
+// Sample keeps documents of a stream, each with the same probability. It finds the pairs among
+// them that are nearest to the limits of a rule. Its memory is bounded: it keeps MaxSample
+// documents, and the first MaxKeyShown bytes of their keys and scopes.
 type Sample struct {
 	seen int64
 	kept []Sampled
@@ -21,17 +21,18 @@ type Sample struct {
 }
 
 const (
-	// MaxSample is how many documents a Sample keeps.
+	// MaxSample is the number of documents that a Sample keeps.
 	MaxSample = 50_000
-	// MaxKeyShown is how many bytes of a key a Sample keeps.
+	// MaxKeyShown is the number of bytes of a key that a Sample keeps.
 	MaxKeyShown = 512
-	// Reach is how many bits beyond k a Sample looks for pairs.
+	// Reach is the number of bits beyond k within which a Sample looks for pairs.
 	Reach = 6
-	// MaxPairs ends the search: a template may have as many as there are pairs of documents.
+	// MaxPairs is the number of pairs that ends the search. All documents of a template may be
+	// pairs.
 	MaxPairs = 5_000_000
 )
 
-// Sampled is a document, and where it was read.
+// Sampled is a document and its position.
 type Sampled struct {
 	Document
 	Source string
@@ -40,10 +41,10 @@ type Sampled struct {
 	at int64 // in the stream
 }
 
-// NewSample makes a Sample; the same stream gives the same one.
+// NewSample returns an empty Sample. Equal streams give equal samples.
 func NewSample() *Sample { return &Sample{rng: rand.New(rand.NewPCG(1, 2))} }
 
-// Add takes a document and the record that it is.
+// Add adds a document of the stream, with the file and number of its record.
 func (s *Sample) Add(d *index.Document, source string, number int64) {
 	s.seen++
 	at := int64(len(s.kept))

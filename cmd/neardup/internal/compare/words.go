@@ -8,10 +8,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// MaxText is how many bytes of a text are compared word by word where that is not asked for.
+// MaxText is the number of bytes of a text that are compared word by word by default.
 const MaxText = 256 << 10
 
-// Words are those in the first bytes of a text, in memory of their own.
+// Words returns a copy of the words in the first bytes of a text.
 func Words(text string, most int) []string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
@@ -19,16 +19,16 @@ func Words(text string, most int) []string {
 	return strings.Fields(strings.Clone(text))
 }
 
-// Place is where the words of two documents differ, with up to three words around it.
+// Place is a place where two documents differ, with up to three words around it.
 type Place []Run
 
-// Run is words that follow each other and are in both documents, or in one of them only.
+// Run is a sequence of words that are in both documents, or in one of them only.
 type Run struct {
 	In    Side
 	Words string
 }
 
-// Side says which of the two documents has words.
+// Side identifies the documents that have the words.
 type Side byte
 
 const (
@@ -37,10 +37,10 @@ const (
 	OnlyB Side = '+'
 )
 
-// Mark is the HTML element that marks the words of a side; "" for none.
+// Mark returns the HTML element that marks the words of a side, or "" if they are not marked.
 func (s Side) Mark() string { return map[Side]string{OnlyA: "del", OnlyB: "ins"}[s] }
 
-// differences are the places where words differ.
+// differences returns the places where words differ.
 func differences(a, b []string) (places []Place) {
 	if a == nil || b == nil {
 		return nil
@@ -56,10 +56,11 @@ func differences(a, b []string) (places []Place) {
 	return places
 }
 
-// maxRun is how many words that follow each other are shown whole: two documents may differ in all.
+// maxRun is the number of consecutive words that are shown completely. Two documents may differ
+// in all words.
 const maxRun = 50
 
-// placeOf makes runs of the words of a hunk. Each has a space, a minus or a plus in front.
+// placeOf returns the runs of a hunk, in which a space, a minus or a plus precedes each word.
 func placeOf(hunk []string) (place Place) {
 	for len(hunk) > 0 {
 		n := 1

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Input is a record on its way from reading to its line of output.
+// Input is a record and its output line, through all steps of the processing.
 type Input struct {
 	Record   corpus.Record
 	Key      string         // key of the document; "" if it has none

@@ -20,7 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// FirstLine is the first line.
+// FirstLine is the first line of an export.
 type FirstLine struct {
 	Index Index `json:"neardupIndex"`
 }
@@ -29,17 +29,17 @@ type FirstLine struct {
 type Index struct {
 	Analyzer    string `json:"analyzer,omitempty"`
 	MaxDistance int    `json:"maxDistance"`
-	Documents   uint64 `json:"documents"` // so that an export that is cut off is not taken for a whole one
+	Documents   uint64 `json:"documents"` // detects a truncated export
 }
 
-// begin is how an export begins.
+// begin is the beginning of an export.
 const begin = `{"neardupIndex":`
 
 // Line is a document. A key or scope that is not UTF-8 is in base64.
 type Line struct {
 	Key         string                       `json:"key,omitempty"`
 	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
-	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint"` // nil is none
+	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint"` // nil if it is missing
 	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero"`
 	Tokens      int                          `json:"tokens,omitempty"`
@@ -87,7 +87,7 @@ func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64
 	return nil
 }
 
-// firstLine returns the first line of an export; nil if in is not an export.
+// firstLine returns the first line of an export, or nil if in is not an export.
 func firstLine(in io.Reader) *Index {
 	var line FirstLine
 	r := bufio.NewReader(in)
@@ -97,12 +97,12 @@ func firstLine(in io.Reader) *Index {
 	return &line.Index
 }
 
-// Documents yields the documents of an export that has so many. It ends at the first line that is
-// none.
+// Documents yields the documents of an export, which must have the given number. It stops at the
+// first invalid line.
 func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		d := json.NewDecoder(bufio.NewReaderSize(in, 256<<10))
-		d.DisallowUnknownFields() // they are of a later version
+		d.DisallowUnknownFields() // unknown fields come from a later version
 		fail := func(n uint64, err error) {
 			yield(index.Document{}, fmt.Errorf("line %d, byte %d: %w", n, d.InputOffset(), err))
 		}
@@ -129,7 +129,7 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 		switch _, err := d.Token(); {
 		case err == nil:
 			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
-		case err != io.EOF: // of a compressed file it may be the checksum
+		case err != io.EOF: // for example a wrong checksum of a compressed file
 			fail(want+2, fmt.Errorf("behind the %d documents that its first line promises: %w", want, err))
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 )
 
-// Distribution is figure 2 of the paper: how even the fingerprints of an index are.
-// Tables of prefixes are as fast as they should be only if they are about even.
+// Distribution is figure 2 of the paper. It shows how evenly the fingerprints of an index are
+// distributed. Tables of prefixes are fast only if the distribution is nearly even.
 type Distribution struct {
-	Fingerprints int `json:"fingerprints"` // distinct ones
-	// LeadingBits[i] is the number of fingerprints that differ from the one before, in
-	// sorted order, in bit i (63 the highest) and in none above. For n even ones most
-	// are about bit 64 - log2 n (figure 2a).
+	Fingerprints int `json:"fingerprints"` // number of distinct fingerprints
+	// LeadingBits[i] is the number of fingerprints that first differ from their predecessor, in
+	// sorted order, in bit i (63 is the highest). For n evenly distributed fingerprints, most are
+	// near bit 64 - log2 n (figure 2a).
 	LeadingBits [64]int `json:"leadingBits"`
-	// Buckets are the fingerprints in each of 128 equal parts of the range (figure 2b).
+	// Buckets has the number of fingerprints in each of 128 equal parts of the range (figure 2b).
 	Buckets [128]int `json:"buckets"`
 }
 
@@ -30,7 +30,7 @@ func NewDistribution(fps []uint64) *Distribution {
 	return d
 }
 
-// Draw draws the two parts of the figure into leading.svg and buckets.svg in a folder.
+// Draw draws the two parts of the figure into leading.svg and buckets.svg in a directory.
 func (d *Distribution) Draw(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err

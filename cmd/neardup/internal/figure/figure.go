@@ -15,12 +15,12 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// ErrFormat is wrapped when a file's name does not say how to draw it.
+// ErrFormat is wrapped by errors about a file name with an unknown extension.
 var ErrFormat = errors.New("unknown picture format")
 
 var formats = []string{".svg", ".png"}
 
-// Check reports whether a file of that name can be drawn.
+// Check returns an error if the picture format of a file name is unknown.
 func Check(name string) error {
 	if !slices.Contains(formats, strings.ToLower(filepath.Ext(name))) {
 		return fmt.Errorf("%w: %q ends neither in .svg nor in .png", ErrFormat, name)
@@ -33,12 +33,12 @@ const (
 	height = 9 * vg.Centimeter
 )
 
-// Line is a curve; Y[i] belongs to X[i].
+// Line is a curve through the points (X[i], Y[i]).
 type Line struct {
 	Name   string
 	X, Y   []float64
 	Dashed bool
-	Color  int // lines of one number have one colour
+	Color  int // lines with equal numbers have one color
 }
 
 // palette has colors that people with color blindness can distinguish (Okabe and Ito 2008).
@@ -49,7 +49,7 @@ var palette = []color.RGBA{
 	{0xcc, 0x79, 0xa7, 0xff},
 }
 
-// Axes are the words around a picture; YMax is where the one of y ends, if it is not 0.
+// Axes has the texts around a picture. If YMax is not 0, the y axis ends there.
 type Axes struct {
 	Title, X, Y string
 	YMax        float64

@@ -1,4 +1,4 @@
-// Package pipe reads what may never end: pipes and terminals.
+// Package pipe reads inputs that may never end: pipes and terminals.
 package pipe
 
 import (
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Cancelable returns a reader of in that fails once ctx is done, although a read of a pipe or a
-// terminal on which nothing comes does not end. Files do not need it.
+// Cancelable returns a reader of in that fails once ctx is done. A blocked read of a pipe or a
+// terminal would not end by itself. Files do not need it.
 func Cancelable(ctx context.Context, in io.Reader) io.Reader {
 	if file, ok := in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
