@@ -1,20 +1,18 @@
-// Package fingerprint computes 64-bit fingerprints of texts. The fingerprints of texts
-// that share most of their words differ in few bits. There are two methods: MinHash with
-// one bit per bin (Li and König 2010), which is the default, and simhash, Charikar's
-// similarity hash ("Similarity estimation techniques from rounding algorithms", STOC
-// 2002), as section 2 of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web
-// Crawling" (WWW 2007), uses it.
+// Package fingerprint computes 64-bit fingerprints of texts. The fingerprints of texts that share
+// most of their words differ in few bits. There are two methods. The default is MinHash with one
+// bit per bin (Li and König 2010). The other is simhash, Charikar's similarity hash ("Similarity
+// estimation techniques from rounding algorithms", STOC 2002). Section 2 of Manku, Jain and Das
+// Sarma, "Detecting Near-Duplicates for Web Crawling" (WWW 2007), uses it.
 //
-// A fingerprint depends only on the text and the [Options], not on the machine, the Go
-// release or the run. Texts that differ only in case, Unicode normal form, width,
-// compatibility forms, order of combining marks or invisible characters have equal
-// fingerprints. [Analyzer.Name] changes if any fingerprint changes, so only fingerprints
-// of Analyzers with equal names may be compared.
+// A fingerprint depends only on the text and the [Options], not on the machine, the Go release or
+// the run. Texts that differ only in case, Unicode normal form, width, compatibility forms, order
+// of combining marks or invisible characters have equal fingerprints. [Analyzer.Name] changes if
+// any fingerprint changes, so only fingerprints of Analyzers with equal names may be compared.
 //
-// Most programs need no more than the [Analyzer], or package page, which calls it. A
-// caller with its own features (section 2 of the paper names stop words, stemming,
-// phrases and weights by rarity) makes the features from [Tokens] and adds their hashes
-// to an [Accumulator], as the examples show.
+// Most programs need only the [Analyzer], or package page, which calls it. A caller with its own
+// features makes the features from [Tokens] and adds their hashes to an [Accumulator], as the
+// examples show. Section 2 of the paper names such features: stop words, stemming, phrases and
+// weights by rarity.
 package fingerprint
 
 import (

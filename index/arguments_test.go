@@ -13,7 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
-// same compares the index with its model, and runs Verify.
+// same compares the index with its model, and verifies the index.
 func (m modelled) same(t *testing.T, what string) {
 	t.Helper()
 	if err := errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index)); err != nil {
@@ -32,7 +32,7 @@ func (m modelled) add(t *testing.T, docs ...index.Document) {
 	m.Model.Add(docs...)
 }
 
-// numbered returns n documents with keys, none near another one.
+// numbered returns n documents with keys. None is near another one.
 func numbered(n int) []index.Document {
 	docs := make([]index.Document, n)
 	for i := range docs {
@@ -48,9 +48,9 @@ func keysOf(docs []index.Document) (keys []string) {
 	return keys
 }
 
-// A key or an ID that is given several times counts once: in the number that is returned, in the
-// counters and in the tables. More than one commit takes are given, so that equal ones are in
-// several.
+// TestRepeatedKeysAndIDs tests that a repeated key or ID counts once: in the returned number, in
+// the counters and in the tables. There are more than fit into one commit, so that equal ones are
+// in several commits.
 func TestRepeatedKeysAndIDs(t *testing.T) {
 	const n = 3000
 	for _, packed := range []bool{false, true} {
@@ -104,8 +104,8 @@ func (m modelled) keepWithout(ids []uint64) (removed int) {
 	return n - len(m.Docs)
 }
 
-// Batches of one document fewer than a window or a commit takes, of exactly as many, and of one
-// more. The last document repeats the first one, across the edge.
+// TestEdgesOfWindows tests batches that have one document less than a window or a commit, exactly
+// as many, and one more. The last document repeats the first one, in the next window.
 func TestEdgesOfWindows(t *testing.T) {
 	for _, n := range []int{1, 2, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2049} {
 		if testing.Short() && n > 600 {

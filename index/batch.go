@@ -22,14 +22,14 @@ type Answer struct {
 	Matches []Match
 }
 
-// QueryBatch answers queries on all cores and yields the answers in the order of the
-// queries. All answers are of one snapshot. It stops at the first error, which it yields.
-// The index must not be closed within the loop.
+// QueryBatch answers queries on all cores and yields the answers in the order of the queries. All
+// answers are of one snapshot. It stops at the first error, which it yields. The index must not
+// be closed within the loop.
 //
-// If the blocks of the index are not in memory and reading them one by one would take
-// longer, QueryBatch compares up to a million queries at a time with all fingerprints in
-// one sequential pass over the index. That takes about 150 bytes per query and 32 bytes per
-// matching fingerprint, of which it keeps at most 4 million.
+// If the blocks of the index are not in memory, reading them one by one may take longer than a
+// sequential pass over the index. QueryBatch then compares up to a million queries at a time with
+// all fingerprints in one pass. That takes about 150 bytes per query and 32 bytes per matching
+// fingerprint, of which it keeps at most 4 million.
 func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
 		stopped := false
@@ -96,8 +96,8 @@ func (s *state) scans(ctx context.Context, queries, k int) bool {
 	return scanIsFaster(s.plan, queries, k, int64(s.tables.PackedEntries()), 1-s.tables.PackedCached())
 }
 
-// scanIsFaster compares the estimated times of answering queries one by one and by a pass
-// over the index, if the given part of the packed blocks must be read from disk.
+// scanIsFaster compares the estimated times of single queries and of a pass over the index.
+// toRead is the part of the packed blocks that must be read from disk.
 func scanIsFaster(p *plan.Plan, queries, k int, packed int64, toRead float64) bool {
 	const (
 		readEntry    = 100  // nanoseconds to read an entry of table 0 with its documents in order

@@ -18,8 +18,8 @@ func nearTo(fp fingerprint.Fingerprint) Query {
 	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
 }
 
-// TestScanOfColdIndexes: a large batch for an index that must be read from disk takes a pass
-// over the index; few queries are answered one by one, and so are those for an index in memory.
+// TestScanOfColdIndexes tests that a large batch on an index on disk is answered by a pass over
+// the index. Few queries, and queries on an index in memory, are answered one by one.
 func TestScanOfColdIndexes(t *testing.T) {
 	p, pages := mustPlan(t, "2", 3), mustPlan(t, "blocks-4", 6)
 	for _, c := range []struct {

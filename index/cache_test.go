@@ -14,8 +14,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestTimesOfNoClock: a document of a time before 1970 or after the year 9999 is of the nearest
-// between them, which JSON can hold, and is neither deleted nor expires before that.
+// TestTimesOfNoClock tests times before 1970 or after the year 9999. They become the nearest time
+// in between, which JSON can represent. The document is neither deleted nor expires before that
+// time.
 func TestTimesOfNoClock(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(math.MaxInt64, 0)
@@ -44,8 +45,8 @@ func TestTimesOfNoClock(t *testing.T) {
 	}
 }
 
-// TestShingleCache: what it knows is what was put, whatever took the place of what, from
-// several goroutines; and of as many as it has slots, put in order, it knows all.
+// TestShingleCache tests that the cache returns only values that were put, from several
+// goroutines. If as many values are put as it has slots, in order, it must return all of them.
 func TestShingleCache(t *testing.T) {
 	shingleOf := func(id uint64) (s fingerprint.ShingleSignature) { // 0 at times
 		for i := range s {
@@ -89,8 +90,8 @@ func TestShingleCache(t *testing.T) {
 	}
 }
 
-// TestCandidatesWithFarShingles: the second time that a query meets candidates which
-// only their Shingles tell apart, it answers the same, without reading their records.
+// TestCandidatesWithFarShingles tests candidates that only their Shingles rule out. When a query
+// is repeated, it must give the same answer without reading their records.
 func TestCandidatesWithFarShingles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(92, 0))
 	x := openMem(t, Options{MaxDistance: 6, Durability: NoSync})

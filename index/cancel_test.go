@@ -18,14 +18,14 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// effect is what a call says that it did, with its error.
+// effect is the result of a call, with its error.
 type effect struct {
 	err error
-	did int // documents stored (above 0) or removed (below 0), by its answer
+	did int // number of documents that the call reports as stored, or minus the number removed
 }
 
-// cancelledCalls are all calls that take a context, over an index of which every key is
-// "page N", and which parts of their work may be done when they fail.
+// cancelledCalls has all calls that take a context, on an index with the keys "page N". part
+// tells whether a failed call may have done part of its work.
 var cancelledCalls = []struct {
 	name string
 	part bool // with an error, what it says is done, and no more; without: nothing is
@@ -139,7 +139,7 @@ const cancelPages = 1100 // more than Delete removes at once
 
 var cancelTime = time.Unix(1_800_000_000, 0).UTC()
 
-// openCancelled opens an index until the test ends, in which all is stored at cancelTime.
+// openCancelled opens an index until the test ends. All its documents have the time cancelTime.
 func openCancelled(t *testing.T, opts index.Options) *index.Index {
 	t.Helper()
 	opts.Now = func() time.Time { return cancelTime }

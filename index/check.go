@@ -57,12 +57,13 @@ const (
 // MaxDistance of the index and, if both have Shingles, with Shingles within
 // Options.MaxShingleDistance. A document whose Key is known is a recrawl. It is compared with the
 // other documents only, and it replaces the earlier version, or, if it has become a duplicate of
-// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingles and
-// Scope keeps its ID. With Options.KeepDuplicates a duplicate is stored as well.
+// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingles
+// and Scope keeps its ID. With Options.KeepDuplicates a duplicate is stored as well.
 //
-// Searches of concurrent calls run in parallel, and commits share flushes of the disk. The order of concurrent documents that match each
-// other is the order of their commits: exactly one of them is New. A verdict holds when CheckAndAdd
-// returns: with Sync, all that it rests on is durable by then. It returns the same errors as Add.
+// Searches of concurrent calls run in parallel, and commits share flushes of the disk. The order of
+// concurrent documents that match each other is the order of their commits: exactly one of them is
+// New. A verdict holds when CheckAndAdd returns: with Sync, all that it rests on is durable by
+// then. It returns the same errors as Add.
 func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
 	verdicts, err := x.CheckAndAddBatch(ctx, []Document{doc})
 	if err != nil {
@@ -129,8 +130,9 @@ func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Ve
 }
 
 // processWindow searches for all documents in one snapshot, decides them and commits the results.
-// Documents are decided and committed while later ones are searched. The verdicts hold once the commit
-// is durable. With an error come the verdicts of the documents that were committed before it.
+// Documents are decided and committed while later ones are searched. The verdicts hold once the
+// commit is durable. With an error come the verdicts of the documents that were committed before
+// it.
 func (x *Index) processWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
 	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committedAt: make([]uint64, len(docs)),
 		origin: slices.Repeat([]int{-1}, len(docs)), superseded: make(map[uint64]int)}
@@ -178,15 +180,16 @@ type window struct {
 
 	kept         []int                     // documents of the window that are to be stored, or are stored
 	fingerprints []fingerprint.Fingerprint // of kept, in one array since each document is compared with all of them
-	// superseded has the IDs of stored documents that do not count, since a document of the window counts instead:
-	// the earlier versions of documents, and the documents of the window after their commit.
+	// superseded has the IDs of stored documents that do not count, since a document of the window
+	// counts instead: the earlier versions of documents, and the documents of the window after
+	// their commit.
 	superseded map[uint64]int
 	change     change        // decided and not committed
 	last       *store.Commit // the newest commit that the verdicts depend on
 }
 
-// readers returns the readers of one snapshot: one for a small window, or one to decide with and one
-// for each searching goroutine.
+// readers returns the readers of one snapshot: one for a small window, or one to decide with and
+// one for each searching goroutine.
 func (w *window) readers() ([]*reader, error) {
 	if len(w.docs) == 1 {
 		return []*reader{w.x.reader()}, nil
@@ -285,8 +288,8 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	return nil
 }
 
-// match returns the document that document i is a duplicate of. Either it is stored, or it is the document
-// origin of the window; then only the distance is set.
+// match returns the document that document i is a duplicate of. Either it is stored, or it is the
+// document origin of the window; then only the distance is set.
 func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
@@ -338,8 +341,8 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 	return of, -1, false, err
 }
 
-// keptNear returns the documents of the window that are within k bits of document i and are stored or to
-// be stored, by rank.
+// keptNear returns the documents of the window that are within k bits of document i and are stored
+// or to be stored, by rank.
 func (w *window) keptNear(i, k int) (near []match.Candidate) {
 	for n, fp := range w.fingerprints {
 		j := w.kept[n]
@@ -356,14 +359,15 @@ func (w *window) keptNear(i, k int) (near []match.Candidate) {
 	return near
 }
 
-// rankOf returns the rank of a candidate. A document of the window that has no ID yet comes after all documents
-// that have one.
+// rankOf returns the rank of a candidate. A document of the window that has no ID yet comes after
+// all documents that have one.
 func rankOf(c *match.Candidate) rank {
 	return rank{c.Distance, cmp.Or(c.ID, 1<<63+uint64(c.Origin))}
 }
 
-// textsOf returns the different texts of the site of a document that are duplicates of it: those of the commits
-// so far, and those of the documents of the window that are decided. Other windows may be about to add more.
+// textsOf returns the different texts of the site of a document that are duplicates of it. It
+// counts the commits so far and the decided documents of the window. Other windows may be about
+// to add more.
 func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	var texts duplicates.Texts
 	for _, d := range w.change.counts {
@@ -391,9 +395,9 @@ func (m rank) before(other rank) bool {
 	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
 }
 
-// recheckAndCommit commits the documents from one to the one before another. Documents that recent writes of
-// others affect are decided again first, on the newest state, which cannot change under the commit
-// lock.
+// recheckAndCommit commits the documents from one to the one before another. Documents that recent
+// writes of others affect are decided again first, on the newest state, which cannot change under
+// the commit lock.
 func (w *window) recheckAndCommit(ctx context.Context, from, to int) error {
 	x := w.x
 	x.commitMu.Lock()
@@ -416,7 +420,8 @@ func (w *window) recheckAndCommit(ctx context.Context, from, to int) error {
 		}
 	}
 	w.change = change{}
-	// Every verdict depends only on commits that are applied now. CheckAndAddBatch waits for the last of them.
+	// Every verdict depends only on commits that are applied now. CheckAndAddBatch waits for the
+	// last of them.
 	w.last = x.store.Last()
 	for i := from; i < to; i++ { // all documents before i have their IDs now
 		w.committedAt[i] = x.recent.mark()
@@ -502,9 +507,10 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 	return nil
 }
 
-// dropChanged drops from the kept documents the ones that are decided again, and the ones that others have
-// removed or stored again since they were committed. A document that was stored again with its ID has the same
-// fingerprint, so the documents near it are searched for again and find it in the index.
+// dropChanged drops from the kept documents the ones that are decided again, and the ones that
+// others have removed or stored again since they were committed. A document that was stored again
+// with its ID has the same fingerprint, so the documents near it are searched for again and find it
+// in the index.
 func (w *window) dropChanged(others othersWrites, from int) {
 	n := 0
 	for _, i := range w.kept {

@@ -27,8 +27,9 @@ func documentsOf(t testing.TB, x *Index) map[string]Document {
 	return docs
 }
 
-// TestCheckpointOfEveryKind: of a packed index with live entries, of one that is open
-// for reading, in the memory and on the disk, into a new folder and an empty one.
+// TestCheckpointOfEveryKind makes checkpoints of a packed index with live entries and of a
+// read-only index. They are in memory and on disk, and the target is a new directory or an empty
+// one.
 func TestCheckpointOfEveryKind(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
@@ -60,7 +61,7 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestCheckpointRefuses what would do harm, and changes nothing then.
+// TestCheckpointRefuses tests that harmful targets are refused and that nothing changes.
 func TestCheckpointRefuses(t *testing.T) {
 	ctx := context.Background()
 	source := filepath.Join(t.TempDir(), "ix")
@@ -213,8 +214,8 @@ func (n noLinks) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	return n.FS.Create(name, category)
 }
 
-// TestCheckpointCancelledWhileCopying: where there are no links, tables are copied, and
-// the copying stops when the context ends.
+// TestCheckpointCancelledWhileCopying tests a file system without links, on which tables are
+// copied. Copying must stop when the context ends.
 func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	mem := vfs.NewMem()
 	if ok, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format", "ix"); !ok || err != nil {

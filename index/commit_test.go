@@ -20,7 +20,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// If Options.Now panics in a commit, the call panics, and the index works on.
+// TestPanicInACommit tests that Options.Now may panic in a commit. The call must panic, and the
+// index must continue to work.
 func TestPanicInACommit(t *testing.T) {
 	var panics atomic.Bool
 	panics.Store(true)
@@ -52,7 +53,7 @@ func TestPanicInACommit(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// inParts lets windows be applied in parts.
+// inParts makes calls apply windows in parts.
 func inParts(ctx context.Context) context.Context { return testhook.WithParts(ctx, 8, 32) }
 
 // openForParts opens an index, and returns documents for a window, of which none is near another.
@@ -86,7 +87,7 @@ func TestDuplicatesOfAnEarlierPart(t *testing.T) {
 	}
 }
 
-// whenAsked is a context that calls back whenever it is asked whether it is over.
+// whenAsked is a context that calls a function at each check.
 type whenAsked struct {
 	context.Context
 	call func()
@@ -251,7 +252,8 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// TestCallsWaitForTheDisk: with Sync, no call returns before what it stored, or found, is durable.
+// TestCallsWaitForTheDisk tests that, with Sync, no call returns before the documents it stored
+// or found are durable.
 func TestCallsWaitForTheDisk(t *testing.T) {
 	ctx := t.Context()
 	check := func(x *index.Index, docs ...index.Document) error {

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestCloseDuringWork closes an index under load: every call ends, with its result or
-// ErrClosed, and what was acknowledged is there.
+// TestCloseDuringWork closes an index under load. Every call must end with its result or
+// ErrClosed, and acknowledged documents must be stored.
 func TestCloseDuringWork(t *testing.T) {
 	ctx := context.Background()
 	for round := range 5 {
@@ -84,8 +84,8 @@ func TestCloseDuringWork(t *testing.T) {
 	}
 }
 
-// TestCancelledQueryEnds cancels a query that would look at all there is, and one
-// that makes a million probes.
+// TestCancelledQueryEnds cancels a query that would scan all entries, and one that makes a
+// million probes.
 func TestCancelledQueryEnds(t *testing.T) {
 	for _, table := range []plan.Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
 		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
@@ -213,9 +213,9 @@ func TestBatchesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestQueryWhileItsMatchMoves: a page goes to another fingerprint, by one commit, after a
-// query has looked at the filters and before it has its view, or just after that. Near both
-// the query finds it once.
+// TestQueryWhileItsMatchMoves moves a page to another fingerprint in one commit, just before or
+// just after a query takes its view. The query is near both fingerprints, and has checked the
+// filters before. It must find the page once.
 func TestQueryWhileItsMatchMoves(t *testing.T) {
 	ctx := context.Background()
 	places := []fingerprint.Fingerprint{1 << 60, 1 << 3, 1<<40 | 1<<20, 1 << 30}

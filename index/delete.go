@@ -13,13 +13,13 @@ import (
 
 const (
 	deleteChunk = 256     // documents that one commit removes
-	expireChunk = 64      // fewer, since nobody waits for an expiry
+	expireChunk = 64      // fewer, since no caller waits for an expiry
 	scanChunk   = 1 << 15 // records or IDs that are read in one snapshot
 )
 
-// Delete removes the documents that have these keys, and returns how many there were. Up to 256 keys
-// are removed in one atomic commit, more in several. If it returns an error, the documents that it
-// counted have been removed. It returns the same errors as Add.
+// Delete removes the documents that have these keys, and returns how many there were. Up to 256
+// keys are removed in one atomic commit, more in several. If it returns an error, the documents
+// that it counted have been removed. It returns the same errors as Add.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -49,9 +49,9 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	return deleted, nil
 }
 
-// DeleteIDs removes the documents that have these IDs, and returns how many there were. Up to 256 are
-// removed in one atomic commit. A document without a record is known by its fingerprint only, so if
-// the index has such documents, DeleteIDs may read all entries of table 0 once: pass many IDs
+// DeleteIDs removes the documents that have these IDs, and returns how many there were. Up to 256
+// are removed in one atomic commit. A document without a record is known by its fingerprint only,
+// so if the index has such documents, DeleteIDs may read all entries of table 0 once: pass many IDs
 // together. If it returns an error, the documents that it counted have been removed. It returns the
 // same errors as Add.
 func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
@@ -75,9 +75,9 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	return deleted + n, err
 }
 
-// removeRecords removes the documents with these IDs that have a record and that still reports as to be
-// removed, in one commit, and returns the IDs that have no record. It leaves at least least documents in
-// the index.
+// removeRecords removes the documents with these IDs that have a record and that still reports as
+// to be removed, in one commit, and returns the IDs that have no record. It leaves at least least
+// documents in the index.
 func (x *Index) removeRecords(ctx context.Context, ids []uint64, least uint64, still func(*Document) bool) (removed int, without []uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
@@ -102,8 +102,8 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, least uint64, s
 	return removed, without, nil
 }
 
-// removeCollected removes, in one commit, the documents that collect adds to a change, and waits until the
-// removals are durable. No other call commits while collect runs.
+// removeCollected removes, in one commit, the documents that collect adds to a change, and waits
+// until the removals are durable. No other call commits while collect runs.
 func (x *Index) removeCollected(collect func(*change) error) (removed int, err error) {
 	var c change
 	commit, err := func() (*store.Commit, error) {
@@ -150,8 +150,8 @@ func (x *Index) removeBare(ctx context.Context, ids []uint64) (removed int, err 
 	return removed, nil
 }
 
-// findBare looks through some entries of table 0, from a stored fingerprint on, for documents with the
-// given IDs that have no record.
+// findBare looks through some entries of table 0, from a stored fingerprint on, for documents with
+// the given IDs that have no record.
 func (x *Index) findBare(ctx context.Context, first uint64, ids []uint64) (found []Document, next uint64, done bool, err error) {
 	n := 0
 	err = x.withView(func(v *store.View) error {
@@ -199,9 +199,9 @@ func (x *Index) removeStill(ctx context.Context, docs []Document) (int, error) {
 }
 
 // DeleteBefore removes every document that was last stored before the second of t, and returns how
-// many there were. Documents without a record have no time and stay. It reads all records and commits
-// 256 removals at a time; other calls go on in between. After an error it can be called again; the
-// documents that it counted have been removed.
+// many there were. Documents without a record have no time and stay. It reads all records and
+// commits 256 removals at a time; other calls go on in between. After an error it can be called
+// again; the documents that it counted have been removed.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -210,28 +210,30 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	return x.deleteBefore(ctx, t, deleteChunk)
 }
 
-// Expiry bounds what an index keeps. Documents without a record, of a bulk load of bare fingerprints,
-// have no time and do not expire. Zero values set no bound.
+// Expiry bounds what an index keeps. Documents without a record, of a bulk load of bare
+// fingerprints, have no time and do not expire. Zero values set no bound.
 type Expiry struct {
-	// MaxAge is the time since a document was last stored, by the clock of the index. A recrawl stores a
-	// document again, even if nothing has changed.
+	// MaxAge is the time since a document was last stored, by the clock of the index. A recrawl
+	// stores a document again, even if nothing has changed.
 	MaxAge time.Duration
 
-	// MaxDocuments is the largest number of documents. The documents that were stored first are removed first.
+	// MaxDocuments is the largest number of documents. The documents that were stored first are
+	// removed first.
 	MaxDocuments uint64
 }
 
-// expirySlack is the fraction of a bound by which Expire goes below it, so that it works only once that
-// much has been stored, and not on each call.
+// expirySlack is the fraction of a bound by which Expire goes below it, so that it works only once
+// that much has been stored, and not on each call.
 const expirySlack = 100
 
-// Expire removes documents until the rest is within bounds: if any is older than MaxAge, it removes all
-// that are older than 99 % of MaxAge; if there are more than MaxDocuments, it removes the oldest, down to
-// 99 % of MaxDocuments. If everything is within bounds, a call costs nothing, but for the first call
-// after Open with a MaxAge. Otherwise Expire reads all records, in the background of other calls: one
-// pass for MaxAge, up to four for MaxDocuments. If other calls remove documents meanwhile, it removes
-// fewer. It commits 64 removals at a time. After an error, also
-// of Close (ErrClosed), it can be called again.
+// Expire removes documents until the rest is within bounds. If any document is older than MaxAge,
+// it removes all that are older than 99 % of MaxAge. If there are more than MaxDocuments, it
+// removes the oldest, down to 99 % of MaxDocuments.
+//
+// If everything is within bounds, a call costs nothing, except for the first call after Open with
+// a MaxAge. Otherwise Expire reads all records while other calls run: one pass for MaxAge, and up
+// to four for MaxDocuments. If other calls remove documents during a pass, it removes fewer. It
+// commits 64 removals at a time. After an error, including ErrClosed, it can be called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -270,8 +272,8 @@ func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
 	return now.Add(age/expirySlack - age), x.oldest < match.Second(now.Add(-age))
 }
 
-// deleteBefore removes the documents that were stored before the second of t, and notes the oldest of
-// the others.
+// deleteBefore removes the documents that were stored before the second of t, and notes the oldest
+// of the others.
 func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
 	before := match.Second(t)
 	x.setOldest(noSecond) // commits from now on lower it
@@ -298,8 +300,9 @@ func (x *Index) setOldest(second uint64) {
 	x.oldest = second
 }
 
-// deleteRecords reads all records by ID and removes the documents that pick chooses, but leaves at least
-// least documents in the index. The commit calls still, since a document may have been stored anew by then.
+// deleteRecords reads all records by ID and removes the documents that pick chooses, but leaves at
+// least least documents in the index. The commit calls still, since a document may have been stored
+// anew by then.
 func (x *Index) deleteRecords(ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool, still func(*Document) bool) (deleted int, err error) {
 	for next := uint64(1); next != 0; {
 		var ids []uint64
@@ -317,8 +320,8 @@ func (x *Index) deleteRecords(ctx context.Context, chunk int, least uint64, pick
 	return deleted, nil
 }
 
-// pickRecords reads some records from an ID on, and returns the IDs of the records that pick chooses, and the
-// ID to go on with; 0 at the end.
+// pickRecords reads some records from an ID on, and returns the IDs of the records that pick
+// chooses, and the ID to go on with; 0 at the end.
 func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.Record) bool) (ids []uint64, next uint64, err error) {
 	err = x.withView(func(v *store.View) error {
 		n := 0
@@ -339,8 +342,8 @@ func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.
 	return ids, next, err
 }
 
-// deleteOldest removes the documents that were stored first, by time, then ID, if there are more than
-// most.
+// deleteOldest removes the documents that were stored first, by time, then ID, if there are more
+// than most.
 func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err error) {
 	s := x.Stats()
 	if s.Documents <= most || s.Documents == s.Bare {
@@ -365,9 +368,9 @@ func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err
 // timeBuckets is the number of ranges of time in which oldestSeconds counts documents.
 const timeBuckets = 1 << 16
 
-// oldestSeconds returns the second of the last of the n oldest documents, and how many of the documents
-// of that second are among them. If others remove documents meanwhile, it may return an earlier second.
-// It reads all records three times and takes 512 KiB of memory.
+// oldestSeconds returns the second of the last of the n oldest documents, and how many of the
+// documents of that second are among them. If others remove documents meanwhile, it may return an
+// earlier second. It reads all records three times and takes 512 KiB of memory.
 func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint64, err error) {
 	counts := make([]uint64, timeBuckets)
 	for first, span := uint64(0), uint64(match.LastSecond+1); ; { // the document is of the span from first on

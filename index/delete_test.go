@@ -81,8 +81,8 @@ func TestDeleteBeforeWithinSecond(t *testing.T) {
 	}
 }
 
-// TestDeleteIDsNotGivenYet: what gets its ID while others are deleted stays, though its ID is
-// among those.
+// TestDeleteIDsNotGivenYet tests that a document that gets its ID during a deletion of this ID
+// stays.
 func TestDeleteIDsNotGivenYet(t *testing.T) {
 	ctx := context.Background()
 	for try := range testenv.Number(1, 5, 5, 50) {

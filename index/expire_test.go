@@ -80,7 +80,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// lastOfKeys leaves the last of the documents with one key.
+// lastOfKeys returns the last document of each key.
 func lastOfKeys(docs []Document) (last []Document) {
 	for i, d := range docs {
 		if d.Key == "" || !slices.ContainsFunc(docs[i+1:], func(l Document) bool { return l.Key == d.Key }) {

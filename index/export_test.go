@@ -1,6 +1,6 @@
 package index
 
-// For tests in package index_test.
+// The functions below are for tests in package index_test.
 
 // HasNear reports whether the live entries are searched in memory.
 func (x *Index) HasNear() bool {

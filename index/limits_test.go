@@ -11,8 +11,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestLargestKeys: keys and scopes of every length up to the limit are kept whole, and
-// found again; a byte more is an error with a name that stores nothing.
+// TestLargestKeys tests that keys and scopes of every length up to the limit are stored
+// completely and found. One byte more must be ErrTooLarge, and nothing may be
+// stored.
 func TestLargestKeys(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})
@@ -43,8 +44,8 @@ func TestLargestKeys(t *testing.T) {
 	checkVerified(t, x)
 }
 
-// TestDocumentsWithoutText are alike, so an index of texts takes none, and nothing that comes
-// with one. A fingerprint of 0 is one like any other where no text was analyzed.
+// TestDocumentsWithoutText tests that an index of texts refuses documents without text, and all
+// documents of the same call. In an index without an analyzer, a fingerprint of 0 is valid.
 func TestDocumentsWithoutText(t *testing.T) {
 	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
 	must(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestLiveAfterReopening: packed documents with equal fingerprints do not count as live entries of
-// an index that is opened again, or a compaction may start for nothing.
+// TestLiveAfterReopening tests that packed documents with equal fingerprints do not count as live
+// entries after the index is opened again. Otherwise a compaction might start without need.
 func TestLiveAfterReopening(t *testing.T) {
 	const packed, live = 5000, 100
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}

@@ -24,8 +24,8 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// TestOpenWithOtherOptions: an index is not opened under another k, plan or analyzer
-// than it was made with, and the error names both.
+// TestOpenWithOtherOptions tests that an index cannot be opened with another k, plan or analyzer.
+// The error must name both.
 func TestOpenWithOtherOptions(t *testing.T) {
 	fs := vfs.NewMem()
 	made := Options{FS: fs, MaxDistance: 5, Plan: mustPlan(t, "4", 5), Analyzer: "words 1"}
@@ -119,8 +119,8 @@ func TestOpenDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsAreChecked: a value that has no meaning is refused by its name, before anything is
-// made.
+// TestOptionsAreChecked tests that an invalid value is refused by its name, before anything is
+// created.
 func TestOptionsAreChecked(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"ExpectedDocuments is -1": {ExpectedDocuments: -1},
@@ -159,7 +159,7 @@ func TestLargestCaches(t *testing.T) {
 	}
 }
 
-// TestPlanInPiecesOpensAgain: ranges of bits that go on from each other are recorded as one.
+// TestPlanInPiecesOpensAgain tests that adjacent ranges of bits are recorded as one.
 func TestPlanInPiecesOpensAgain(t *testing.T) {
 	opts := Options{FS: vfs.NewMem(), Plan: &plan.Plan{MaxDistance: 1, Tables: []plan.Table{
 		{Permutation: plan.Permutation{{First: 0, Last: 31}, {First: 32, Last: 63}}, Prefix: 32},
@@ -172,8 +172,8 @@ func TestPlanInPiecesOpensAgain(t *testing.T) {
 	}
 }
 
-// TestAnalyzerOfEmptyIndex: an index with no analyzer takes the first that it is
-// opened with, as long as it has no documents, and not by an Open that fails.
+// TestAnalyzerOfEmptyIndex tests that an index without an analyzer and without documents takes
+// the first analyzer it is opened with. An Open that fails must not set it.
 func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func(opts Options) error {
@@ -206,7 +206,7 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a batch of a gigabyte is refused, and nothing of it stored.
+// TestTooLarge tests that a batch of a gigabyte is refused and that no part of it is stored.
 func TestTooLarge(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
 	d := Document{Key: strings.Repeat("k", match.MaxKeyBytes), Scope: strings.Repeat("s", match.MaxScopeBytes)}
@@ -236,8 +236,8 @@ func TestQueryOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestMemoryOfEmptyIndex opens an empty index with default options in a process of
-// its own, and looks at what that adds to its resident memory.
+// TestMemoryOfEmptyIndex opens an empty index with default options in a separate process, and
+// measures the growth of its resident memory.
 func TestMemoryOfEmptyIndex(t *testing.T) {
 	const variable, most = "NEARDUP_TEST_MEMORY_OF", 32 << 20
 	if runtime.GOOS != "linux" {
@@ -281,7 +281,8 @@ func residentBytes(t *testing.T) int {
 	return resident * os.Getpagesize()
 }
 
-// TestParsePlan: a design by its name, and any plan as Stats has it; for no other k.
+// TestParsePlan parses designs by name, and plans in the form of Stats.Plan. Another k must be
+// refused.
 func TestParsePlan(t *testing.T) {
 	four := mustPlan(t, "4", 3).String()
 	for _, s := range []string{"4", "blocks-4", four} {

@@ -14,37 +14,37 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Options configures Open. The zero value, and nil, open an index with the defaults and create it if there
-// is none. Open refuses a negative value unless its field gives it a meaning.
+// Options configures Open. The zero value, and nil, open an index with the defaults and create it
+// if there is none. Open refuses a negative value unless its field gives it a meaning.
 type Options struct {
-	// MaxDistance is k, the largest distance of a query. It must equal the k of an existing index; only
-	// compaction.Run changes it. 0: the k of the index, or 3 for a new one. Exact: only equal
+	// MaxDistance is k, the largest distance of a query. It must equal the k of an existing index;
+	// only compaction.Run changes it. 0: the k of the index, or 3 for a new one. Exact: only equal
 	// fingerprints match.
 	MaxDistance int
 
 	// ExpectedDocuments is used to choose the plan of a new index. 0: ten million.
 	ExpectedDocuments int64
 
-	// Plan must equal the plan of an existing index. nil: the plan of the index; for a new one, the plan with the
-	// least product of query time and number of tables for ExpectedDocuments. ParsePlan returns other
-	// plans; "neardup plan" prints their costs.
+	// Plan must equal the plan of an existing index. nil: the plan of the index; for a new one, the
+	// plan with the least product of query time and number of tables for ExpectedDocuments.
+	// ParsePlan returns other plans; "neardup plan" prints their costs.
 	Plan *Plan
 
-	// Analyzer is the Name of the fingerprint.Analyzer that makes the fingerprints, or any other name
-	// that separates fingerprints that must not be compared. It is fixed once the index has had a
-	// document. "": any. With the name of an Analyzer, or of a page.Signer, documents without text
-	// are refused (ErrNoText).
+	// Analyzer is the Name of the fingerprint.Analyzer that makes the fingerprints, or any other
+	// name that separates fingerprints that must not be compared. It is fixed once the index has
+	// had a document. "": any. With the name of an Analyzer, or of a page.Signer, documents without
+	// text are refused (ErrNoText).
 	Analyzer string
 
-	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are not flushed yet.
-	// Packed blocks take what they need, three quarters at most. They are read into memory in the
-	// background after Open and after a compaction, and stay there. A sixteenth is added for the
-	// Shingles of candidates, 40 bytes each, but not more than 1 GiB or a sixteenth of the machine's
-	// memory. All of this memory is taken as it fills.
+	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are
+	// not flushed yet. Packed blocks take what they need, three quarters at most. They are read
+	// into memory in the background after Open and after a compaction, and stay there. A sixteenth
+	// is added for the Shingles of candidates, 40 bytes each, but not more than 1 GiB or a
+	// sixteenth of the machine's memory. All of this memory is taken as it fills.
 	//
-	// 0: room for all packed blocks, half of the machine's memory at most; 512 MiB for Pebble's cache, an
-	// eighth of the machine's memory at most; and 96 MiB for write buffers. Stats reports whether the
-	// memory is too small for all packed blocks (CacheShort).
+	// 0: room for all packed blocks, half of the machine's memory at most; 512 MiB for Pebble's
+	// cache, an eighth of the machine's memory at most; and 96 MiB for write buffers. Stats reports
+	// whether the memory is too small for all packed blocks (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which avoid reads of entries that do not
@@ -55,43 +55,46 @@ type Options struct {
 	// allocated as needed. 0: 2 GiB. Below 0: no filters; every lookup reads the tables.
 	FilterBytes int64
 
-	// MaxShingleDistance is the limit of d1 + d2 for two long documents that match, if both have Shingles:
-	// d1 is the distance of their Fingerprints and d2 the distance of their Shingles. This limit and
-	// the next two are rules of queries. They are not recorded: stored documents do not depend on them,
-	// except that CheckAndAdd does not store a Duplicate. 0: 36. Below 0: Shingles are not compared.
+	// MaxShingleDistance is the limit of d1 + d2 for two long documents that match, if both have
+	// Shingles: d1 is the distance of their Fingerprints and d2 the distance of their Shingles.
+	// This limit and the next two are rules of queries. They are not recorded: stored documents do
+	// not depend on them, except that CheckAndAdd does not store a Duplicate. 0: 36. Below 0:
+	// Shingles are not compared.
 	MaxShingleDistance int
 
 	// ShortAllowance makes the limit of d1 + d2 depend on the tokens n of the longer text:
 	//
 	//	max(min(MaxShingleDistance, n/7), (MaxShingleDistance+ShortAllowance) * (140-n)/140)
 	//
-	// One word is in a larger part of the shingles of a short text, and pages of 80 to 250 tokens that are
-	// near are mostly distinct pages of one template. 0: 44. Below 0: the limit is MaxShingleDistance.
+	// One word is in a larger part of the shingles of a short text, and pages of 80 to 250 tokens
+	// that are near are mostly distinct pages of one template. 0: 44. Below 0: the limit is
+	// MaxShingleDistance.
 	ShortAllowance int
 
-	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both lengths are
-	// known: a text and three copies of it in a row have the same words. 0: 1.3. Below 0: lengths are not
-	// compared. Other values below 1 are an error.
+	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both
+	// lengths are known: a text and three copies of it in a row have the same words. 0: 1.3. Below
+	// 0: lengths are not compared. Other values below 1 are an error.
 	MaxLengthRatio float64
 
-	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such as the
-	// products of a shop. A site is the host of keys that are URLs, within a scope. A page that matches a
-	// stored page of its site is compared with the 16 other stored pages of the site that are nearest to
-	// it, among the nearest 64 documents within MaxDistance. M is the median of their d1 + d2. The page is
-	// a Duplicate of the match if its own d1 + d2 is at most M/2, or if the Digests are equal. With fewer
-	// than two other pages, the page is a Duplicate until SiteTexts different texts were duplicates of
-	// these pages; after that, about 16 shingles may differ. So of each template, about SiteTexts pages
-	// are lost. A small SiteTexts also separates versions of a page that are stored under
-	// several URLs of a site. 0: 4. Below 0: pages of one site are compared as all others.
+	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such
+	// as the products of a shop. A site is the host of keys that are URLs, within a scope. A page
+	// that matches a stored page of its site is compared with the 16 other stored pages of the site
+	// that are nearest to it, among the nearest 64 documents within MaxDistance. M is the median of
+	// their d1 + d2. The page is a Duplicate of the match if its own d1 + d2 is at most M/2, or if
+	// the Digests are equal. With fewer than two other pages, the page is a Duplicate until
+	// SiteTexts different texts were duplicates of these pages; after that, about 16 shingles may
+	// differ. So of each template, about SiteTexts pages are lost. A small SiteTexts also separates
+	// versions of a page that are stored under several URLs of a site. 0: 4. Below 0: pages of one
+	// site are compared as all others.
 	//
-	// Like the limits above, the option is not recorded, and the answers of Query do not depend on it. Sites
-	// are ignored if Shingles are not compared. With concurrent calls, a page may be compared before the
-	// duplicates of the other calls are counted. See docs/quality.md.
+	// Like the limits above, the option is not recorded, and the answers of Query do not depend on
+	// it. Sites are ignored if Shingles are not compared. With concurrent calls, a page may be
+	// compared before the duplicates of the other calls are counted. See docs/quality.md.
 	SiteTexts int
 
 	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
-	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called by
-	// one goroutine at a time, under a lock. nil: time.Now.
+	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called
+	// by one goroutine at a time, under a lock. nil: time.Now.
 	Now func() time.Time
 
 	// Durability is how durable a write is when its call returns. Default: Sync.
@@ -113,7 +116,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Exact is the MaxDistance of Options for an index with k = 0, and of a Query for equal fingerprints.
+// Exact is the MaxDistance of Options for an index with k = 0, and of a Query for equal
+// fingerprints.
 const Exact = match.Exact
 
 const (
@@ -127,13 +131,13 @@ type Durability int
 const (
 	// Sync: the write is on the disk. Concurrent writes share a flush of the disk.
 	Sync Durability = iota
-	// NoSync: the write is in memory. A crash of the process or the machine may lose the last writes,
-	// the newest first, each as a whole. Index.Sync makes all earlier writes durable.
+	// NoSync: the write is in memory. A crash of the process or the machine may lose the last
+	// writes, the newest first, each as a whole. Index.Sync makes all earlier writes durable.
 	NoSync
 )
 
-// Plan describes the tables of an index, in which a few lookups find every fingerprint
-// within k bits. ParsePlan returns it; it is immutable. Its fields:
+// Plan describes the tables of an index, in which a few lookups find every fingerprint within k
+// bits. ParsePlan returns it; it is immutable. Its fields:
 //
 //	MaxDistance int     // k
 //	Tables      []Table // sorted copies of all fingerprints
@@ -238,8 +242,8 @@ func (o *Options) accept(header store.Header, counters store.Counters) error {
 	return o.checkAgainst(p, header.Analyzer)
 }
 
-// setsAnalyzer reports whether opening an index records the analyzer: that of one which has
-// none, and no document yet.
+// setsAnalyzer reports whether opening an index records the analyzer. It does if the index has no
+// analyzer and no document yet.
 func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) bool {
 	return header.Analyzer == "" && o.Analyzer != "" && counters.NextID == 1 && !o.ReadOnly
 }

@@ -42,7 +42,8 @@ func TestRemovedIDs(t *testing.T) {
 	}
 }
 
-// TestRemovedIDsWhileTheyAreLoaded: until all stored IDs are read, no ID counts as not removed.
+// TestRemovedIDsWhileTheyAreLoaded tests that no ID counts as not removed until all stored IDs
+// are read.
 func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	read := make(chan bool)
 	r := loadRemovedIDs(func(yield func(uint64, error) bool) {

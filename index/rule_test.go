@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestRuleOfTheOptions: what of package match an index goes by, and what it refuses. That
-// verdicts and queries do is the model's to say.
+// TestRuleOfTheOptions tests which rule of package match an index uses, and which options it
+// refuses. The model checks verdicts and queries.
 func TestRuleOfTheOptions(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []struct {
@@ -41,7 +41,8 @@ func TestRuleOfTheOptions(t *testing.T) {
 	}
 }
 
-// TestVerdictNearestByID: of several at one distance, the smallest ID is reported.
+// TestVerdictNearestByID tests that the smallest ID is reported if several documents have the
+// same distance.
 func TestVerdictNearestByID(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{})

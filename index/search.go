@@ -10,9 +10,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// reader reads one snapshot of the index. The packed tables of a state never change, so a reader takes a
-// view of the store only if live entries, removed IDs or records may matter to its answer. It is not safe
-// for concurrent use.
+// reader reads one snapshot of the index. The packed tables of a state never change, so a reader
+// takes a view of the store only if live entries, removed IDs or records may matter to its answer.
+// It is not safe for concurrent use.
 type reader struct {
 	x *Index
 	s *state      // that it holds
@@ -195,8 +195,8 @@ func (r *reader) searchPacked() error {
 }
 
 const (
-	// probesTogether is the number of probes of a table, and visitsTogether the number of blocks, that
-	// are read together, so that their cache misses overlap.
+	// probesTogether is the number of probes of a table, and visitsTogether the number of blocks,
+	// that are read together, so that their cache misses overlap.
 	probesTogether = 64
 	visitsTogether = 32
 )
@@ -228,8 +228,8 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, r
 	return nil
 }
 
-// visit looks at some packed blocks. What asks for memory does nothing else: the processor waits for as much at a
-// time as it can look ahead, which is a few hundred instructions.
+// visit reads some packed blocks. The steps that request memory do nothing else. The processor
+// overlaps only as many requests as it can look ahead, which is a few hundred instructions.
 func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks []store.Visit) error {
 	visits := r.visits[:len(blocks)]
 	for i := range blocks {
@@ -282,8 +282,8 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 	return v.to - v.from
 }
 
-// addIfNear adds a candidate to the hits if it is within k bits, and if no earlier table has found it. A
-// permutation keeps distances, so only a hit is permuted back.
+// addIfNear adds a candidate to the hits if it is within k bits, and if no earlier table has found
+// it. A permutation keeps distances, so only a hit is permuted back.
 func (r *reader) addIfNear(table int, permuted, candidate uint64, block, at int) {
 	distance := bits.OnesCount64(candidate ^ permuted)
 	if distance > r.k {
@@ -379,8 +379,8 @@ func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	return cmp.Or(err, failed, r.goOn(1))
 }
 
-// documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the packed
-// ones, then the IDs of the live entries, which are always larger.
+// documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the
+// packed ones, then the IDs of the live entries, which are always larger.
 type documentIDs struct {
 	r      *reader
 	hit    *hit

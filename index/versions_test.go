@@ -28,7 +28,7 @@ import (
 // ./index
 const storedDir = "../testdata/index-format"
 
-// storedDocuments are in storedDir.
+// storedDocuments returns the documents in storedDir.
 func storedDocuments() []index.Document {
 	docs := []index.Document{
 		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingles: fingerprint.ShingleSignature{0xfedcba9876543210, 1, 1 << 63, 0x0123456789abcdef}},
@@ -44,7 +44,7 @@ func storedDocuments() []index.Document {
 	return docs
 }
 
-// storedTime is when a document was added: the clock was ten years ahead for a while.
+// storedTime returns the time of a document. The clock was ten years ahead for a while.
 func storedTime(id uint64) time.Time {
 	added := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	if id > 3 && id <= 40 {

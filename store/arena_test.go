@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// openArena returns an arena that is open.
+// openArena returns an open arena.
 func openArena(limit int64) *arena {
 	a := newArena(limit)
 	a.open()

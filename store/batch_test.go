@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// fatal is what *testing.T, *testing.B and *rapid.T have.
+// fatal is the common part of *testing.T, *testing.B and *rapid.T.
 type fatal interface {
 	Helper()
 	Fatal(...any)
@@ -25,7 +25,7 @@ type fatal interface {
 
 var must = testenv.Must
 
-// openIn opens the store "ix" of a file system, or makes it.
+// openIn opens or creates the store "ix" of a file system.
 func openIn(t fatal, fsys vfs.FS) *Store {
 	t.Helper()
 	s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: fsys})
@@ -44,7 +44,7 @@ func openMem(t testing.TB) *Store {
 	return s
 }
 
-// inView reads a store as it is now.
+// inView calls read with a view of the present state.
 func inView(t fatal, s *Store, read func(v *View)) {
 	t.Helper()
 	v, err := s.View()
@@ -53,7 +53,7 @@ func inView(t fatal, s *Store, read func(v *View)) {
 	must(t, v.Close())
 }
 
-// apply commits what fill puts into a batch.
+// apply commits a batch that fill fills.
 func apply(t fatal, s *Store, sync bool, fill func(b *Batch)) {
 	t.Helper()
 	must(t, commitOf(s, sync, fill))

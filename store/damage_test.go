@@ -84,7 +84,7 @@ func logFiles(t testing.TB, fsys vfs.FS) (files []string) {
 	return files
 }
 
-// refused opens the index in both ways, and sees that it is ErrCorrupt with the name of the file.
+// refused opens the index in both ways. Open must return ErrCorrupt with the name of the file.
 func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	t.Helper()
 	for _, opts := range []Options{{FS: fsys, ReadOnly: true}, {FS: fsys}, {FS: fsys, Create: &Header{}}} {

@@ -102,7 +102,8 @@ func readFile(path string, fsys vfs.FS) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// missing returns the folders of a path that are not there, the highest last, and the one above them.
+// missing returns the folders of a path that are not there, the highest last, and the one above
+// them.
 func missing(dir string, fsys vfs.FS) (folders []string, above string) {
 	for {
 		if _, err := fsys.Stat(dir); err == nil || fsys.PathDir(dir) == dir {
@@ -145,9 +146,9 @@ func checkUnfinished(dir string, opts Options) error {
 	return nil
 }
 
-// checkOptions recognizes a Pebble database of another kind by the comparer that its OPTIONS file names:
-// opening it would already write to it. Pebble compares other names with its own, with errors that
-// nobody can match.
+// checkOptions recognizes a Pebble database of another kind by the comparer that its OPTIONS file
+// names. Opening it would already write to it. Pebble compares other names with its own, but its
+// errors have no types.
 func checkOptions(dir, text, optionsFile string) error {
 	for line := range strings.Lines(text) {
 		name, found := strings.CutPrefix(strings.TrimSpace(line), "comparer=")

@@ -43,16 +43,15 @@ type PackedTable struct {
 	from    getter
 }
 
-// directory lists the last fingerprint of every block of a table together with the position
-// of the block in the arena, so that a probe finds both in one cache line. It needs 18 to
-// 20 bytes per block.
+// directory lists the last fingerprint and the arena position of every block of a table. A probe
+// finds both in one cache line. It needs 18 to 20 bytes per block.
 type directory struct {
 	slots []blockSlot
 
-	// starts holds, for each value of the leading bits of a fingerprint, the first block that
-	// ends with this value or a larger one, and the number of blocks at its end. If fingerprints
-	// are distributed evenly, each value has 1 to 2 blocks. Otherwise find searches between two
-	// starts by bisection.
+	// starts has two numbers per value of the leading bits of a fingerprint: the first block that
+	// ends with this value or a larger one, and, at its end, the number of blocks. If
+	// fingerprints are distributed evenly, each value has 1 to 2 blocks. Otherwise find searches
+	// between two starts by bisection.
 	starts []uint32
 	shift  uint // the number of bits below the leading bits
 
@@ -275,9 +274,9 @@ func (d *directory) blocks() int { return len(d.slots) }
 // last returns the last fingerprint of block i, without reading the block.
 func (d *directory) last(i int) uint64 { return d.slots[i].last }
 
-// Block returns block i, from 0 to the number of blocks less 1. It stays valid until the tables are released.
-// Block takes no lock and allocates nothing if the block is in the arena. Otherwise it reads the
-// block from disk, checks it, and adds it to the arena.
+// Block returns block i, from 0 to the number of blocks less 1. It stays valid until the tables are
+// released. Block takes no lock and allocates nothing if the block is in the arena. Otherwise it
+// reads the block from disk, checks it, and adds it to the arena.
 func (p *PackedTable) Block(i int) (b Block, err error) {
 	if at := p.slots[i].place.Load(); at != 0 {
 		err = b.Open(p.arena.block(at))
@@ -291,8 +290,8 @@ func (p *PackedTable) Block(i int) (b Block, err error) {
 	return b, nil
 }
 
-// Fetch begins to load block i, if it is in the arena, into the cache of the processor, and does not wait
-// for it. The caller must use the value, which has no meaning.
+// Fetch begins to load block i, if it is in the arena, into the cache of the processor, and does
+// not wait for it. The caller must use the value, which has no meaning.
 func (p *PackedTable) Fetch(i int) uint64 {
 	if at := p.slots[i].place.Load(); at != 0 {
 		return p.arena.first(at)
@@ -324,7 +323,8 @@ type followed struct {
 	any  bool
 }
 
-// openBlock opens b over the bytes that are stored under a last fingerprint of a table, if they can be that.
+// openBlock opens b over the bytes that are stored under a last fingerprint of a table, if they can
+// be that.
 func openBlock(b *Block, data []byte, table int, last uint64, before followed) error {
 	if err := b.Open(data); err != nil {
 		return err
@@ -390,10 +390,10 @@ func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
 	return i, at, len(fps) > 0, nil
 }
 
-// PackedBlocks yields the packed blocks of a table in order, beginning with the one in which a fingerprint is
-// or would be. It reads them from disk and does not add them to the arena. A block is valid until the next one.
-// If a block is missing or one too many, PackedBlocks yields an error, so a caller without an error
-// has had every fingerprint.
+// PackedBlocks yields the packed blocks of a table in order, beginning with the one in which a
+// fingerprint is or would be. It reads them from disk and does not add them to the arena. A block
+// is valid until the next one. If a block is missing or one too many, PackedBlocks yields an error,
+// so a caller without an error has had every fingerprint.
 func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
 		if len(v.packed) == 0 {
@@ -431,7 +431,8 @@ func (v *View) Packed(table int) iter.Seq2[uint64, error] {
 	}
 }
 
-// blockReader reads the blocks of a table one after the other, and compares them with the directory.
+// blockReader reads the blocks of a table one after the other, and compares them with the
+// directory.
 type blockReader struct {
 	p       *PackedTable
 	next    int // block

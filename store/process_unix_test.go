@@ -33,7 +33,7 @@ func inProcess(t *testing.T, test, dir string) string {
 	return string(out)
 }
 
-// inside returns the directory that inProcess gave; the test is skipped without one.
+// inside returns the directory that inProcess passed. Without one, it skips the test.
 func inside(t *testing.T) string {
 	dir := os.Getenv("NEARDUP_TEST_DIR")
 	if dir == "" {
@@ -71,7 +71,8 @@ func TestLock(t *testing.T) {
 
 const manyTables = 150
 
-// A low limit on open files is kept to, and what does not go says why.
+// TestInsideFewOpenFiles tests that a low limit on open files is respected, and that errors name
+// the cause.
 func TestInsideFewOpenFiles(t *testing.T) {
 	dir := inside(t)
 	setLimit := func(n uint64) {

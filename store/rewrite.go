@@ -24,12 +24,12 @@ import (
 // incomingDir is the directory of the index in which a Rewrite writes its files.
 const incomingDir = "incoming"
 
-// Rewrite writes new packed tables with their directories and filters, and records and keys that are added or
-// deleted together with them. Neither readers nor a crash see any of it before Commit or Take, which installs
-// all of it in one step.
+// Rewrite writes new packed tables with their directories and filters, and records and keys that
+// are added or deleted together with them. Neither readers nor a crash see any of it before Commit
+// or Take, which installs all of it in one step.
 //
-// Several tables may be written concurrently, also with records, keys and filters. Otherwise a Rewrite is
-// not safe for concurrent use.
+// Several tables may be written concurrently, also with records, keys and filters. Otherwise a
+// Rewrite is not safe for concurrent use.
 type Rewrite struct {
 	store *Store
 	dir   string
@@ -48,8 +48,9 @@ type Rewrite struct {
 	filters sstWriter
 }
 
-// NewRewrite starts a Rewrite with a number of tables. There may be one Rewrite at a time. Nobody may write to
-// the store until the Rewrite is committed or closed, unless Freeze was called before it and Take installs it.
+// NewRewrite starts a Rewrite with a number of tables. There may be one Rewrite at a time. The
+// caller must prevent writes to the store until the Rewrite is committed or closed, unless Freeze
+// was called before it and Take installs it.
 func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
@@ -90,14 +91,14 @@ func (r *Rewrite) AddRecord(id uint64, record Record) error {
 	return w.set(w.key, w.value)
 }
 
-// DeleteRecord deletes the record and the count of duplicates of a stored document, whose ID is less than those of
-// all added records. See AddRecord.
+// DeleteRecord deletes the record and the count of duplicates of a stored document. The ID must
+// be less than the IDs of all added records. See AddRecord.
 func (r *Rewrite) DeleteRecord(id uint64) error {
 	return errors.Join(r.deleted.delete(documentKey(id)), r.counts.delete(countKey(id)))
 }
 
-// WithdrawRecords removes some of the added records, by writing the files of all others again. It returns the
-// error of ctx if that ends first.
+// WithdrawRecords removes some of the added records, by writing the files of all others again. It
+// returns the error of ctx if that ends first.
 func (r *Rewrite) WithdrawRecords(ctx context.Context, withdrawn *roaring64.Bitmap) (err error) {
 	if err := r.records.close(); err != nil {
 		return err
@@ -148,8 +149,8 @@ func (r *Rewrite) copyRecords(ctx context.Context, path string, without *roaring
 // recordsPerCheck is the number of records that are copied between two looks at the context.
 const recordsPerCheck = 4096
 
-// AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in ascending order
-// of hash and ID.
+// AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in
+// ascending order of hash and ID.
 func (r *Rewrite) AddKey(hash, id uint64) error {
 	r.keys.key = appendKeyKey(r.keys.key[:0], hash, id)
 	return r.keys.set(r.keys.key, nil)
@@ -158,8 +159,8 @@ func (r *Rewrite) AddKey(hash, id uint64) error {
 // DeleteKey deletes an entry of a key hash and a document ID. See AddKey.
 func (r *Rewrite) DeleteKey(hash, id uint64) error { return r.keys.delete(keyKey(hash, id)) }
 
-// AddFilterChunk writes a chunk of the prefix filter of a table. It must be called in ascending order of table
-// and chunk.
+// AddFilterChunk writes a chunk of the prefix filter of a table. It must be called in ascending
+// order of table and chunk.
 func (r *Rewrite) AddFilterChunk(table, chunk int, data []byte) error {
 	return r.filters.set(chunkKey(filterKeyspace, table, chunk), data)
 }
@@ -175,8 +176,8 @@ type TableWriter struct {
 	info      PackedTableInfo
 }
 
-// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting or AddSingle, the other
-// tables by Add. Close must be called.
+// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting or
+// AddSingle, the other tables by Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(), directory: r.newPackedWriter()}
 	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
@@ -220,9 +221,9 @@ func (w *TableWriter) Close() error {
 	return errors.Join(err, w.blocks.close(), w.directory.close())
 }
 
-// Commit replaces the packed tables and all epochs by the new tables, with everything else that was added, in
-// one durable step. After a crash either all of it exists or nothing. Every table must be closed. The store
-// must be opened again to read the new tables.
+// Commit replaces the packed tables and all epochs by the new tables, with everything else that was
+// added, in one durable step. After a crash either all of it exists or nothing. Every table must be
+// closed. The store must be opened again to read the new tables.
 func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
 	if err := r.Prepare(plan, counters.NextID, &counters); err != nil {
 		return err
@@ -231,8 +232,8 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 	return translateError(r.store.guard(func() error { return r.store.excise(ctx, r.paths, all) }))
 }
 
-// Prepare makes the files of the Rewrite durable for Take. Others may write during the call. All packed
-// documents have IDs below nextID. If counters is nil, then the counters stay as they are.
+// Prepare makes the files of the Rewrite durable for Take. Others may write during the call. All
+// packed documents have IDs below nextID. If counters is nil, then the counters stay as they are.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
 	err := errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close())
@@ -245,7 +246,8 @@ func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error 
 	if err != nil {
 		return err
 	}
-	// No replaced entry may be in a memtable: Pebble would excise it later, without a way to report errors.
+	// No replaced entry may be in a memtable: Pebble would excise it later, without a way to report
+	// errors.
 	return translateError(r.store.guard(r.store.db.Flush))
 }
 
@@ -257,9 +259,10 @@ func exciseSpan(e epochs) pebble.KeyRange {
 	return pebble.KeyRange{Start: []byte{packedKeyspace}, End: []byte{afterTables}}
 }
 
-// excise ingests files and deletes all other keys of a span. If Pebble cannot read the rest of a file of which
-// it excises the middle, it takes the rest for empty. So excise reads both edges of the span before, to report
-// errors, and failfs stops the database if a read fails during the excision.
+// excise ingests files and deletes all other keys of a span. If Pebble cannot read the rest of a
+// file of which it excises the middle, it takes the rest for empty. So excise reads both edges of
+// the span before, to report errors, and failfs stops the database if a read fails during the
+// excision.
 func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange) error {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
@@ -303,9 +306,9 @@ func (r *Rewrite) Close() error {
 	return errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
-// CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries, and moves every
-// key to Pebble's lowest level. It needs up to as much free disk space as the records take. If ctx ends it,
-// nothing is lost.
+// CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
+// and moves every key to Pebble's lowest level. It needs up to as much free disk space as the
+// records take. If ctx ends it, nothing is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -316,9 +319,10 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
-// overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order of their keys,
-// so each flush and each load leaves a file that overlaps with no other, and Pebble only moves such files from
-// level to level. Deletes of two keys that no index has make a file that overlaps with all of them.
+// overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order
+// of their keys, so each flush and each load leaves a file that overlaps with no other. Pebble
+// only moves such files from level to level. Deletes of two keys that no index has make a file
+// that overlaps with all of them.
 func (s *Store) overlapSmallFiles() error {
 	var levels [][]pebble.SSTableInfo
 	err := s.guard(func() (err error) { levels, err = s.db.SSTables(); return err })
@@ -349,13 +353,14 @@ const (
 	// packedBlockBytes is the size of Pebble's blocks, which hold several packed blocks.
 	packedBlockBytes = 8 << 10
 
-	// More than fewSmallFiles files below smallFileBytes are merged. The merge rewrites the whole keyspace.
+	// More than fewSmallFiles files below smallFileBytes are merged. The merge rewrites the whole
+	// keyspace.
 	fewSmallFiles  = 8
 	smallFileBytes = 128 << 10
 )
 
-// sstWriter writes ascending keys of one keyspace into a sequence of Pebble's sorted tables. It creates no file
-// before the first entry.
+// sstWriter writes ascending keys of one keyspace into a sequence of Pebble's sorted tables. It
+// creates no file before the first entry.
 type sstWriter struct {
 	r       *Rewrite
 	options sstable.WriterOptions
@@ -368,13 +373,14 @@ type sstWriter struct {
 func (r *Rewrite) newWriter() sstWriter {
 	o := r.store.options
 	e := sstWriter{r: r, options: o.MakeWriterOptions(len(o.Levels)-1, r.store.db.TableFormat())}
-	// Pebble puts these tables above the tables that they overlap. Deletes in a table that claims to be on the
-	// lowest level would have no effect.
+	// Pebble puts these tables above the tables that they overlap. Deletes in a table that claims
+	// to be on the lowest level would have no effect.
 	e.options.WritingToLowestLevel = false
 	return e
 }
 
-// newPackedWriter returns a writer for values that are compressed already, and are looked up by keys that exist.
+// newPackedWriter returns a writer for values that are compressed already, and are looked up by
+// keys that exist.
 func (r *Rewrite) newPackedWriter() sstWriter {
 	e := r.newWriter()
 	e.options.Compression = sstblock.NoCompression

@@ -15,12 +15,13 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// epochs are the epochs of an index. Commits write to last. If first is not last, it is the epoch before
-// last, which is frozen: it waits for a compaction.
+// epochs are the epochs of an index. Commits write to last. If first is not last, it is the epoch
+// before last, which is frozen: it waits for a compaction.
 type epochs struct{ first, last uint64 }
 
-// keyspaceOf returns the keyspace of an epoch. The keyspaces of two adjacent epochs are on either side of
-// the packed tables, so that a compaction replaces one span of keys, whichever epoch is frozen.
+// keyspaceOf returns the keyspace of an epoch. The keyspaces of two adjacent epochs are on either
+// side of the packed tables, so that a compaction replaces one span of keys, whichever epoch is
+// frozen.
 func keyspaceOf(epoch uint64) byte {
 	if epoch%2 == 0 {
 		return evenKeyspace
@@ -60,10 +61,10 @@ type packing struct {
 	tables     []PackedTableInfo // by table
 }
 
-// Tables are the packed tables and the epochs of a store between two steps of a compaction (Freeze, Take).
-// They show the newest commits as long as they are the current tables of the store. After the next step they
-// show the state before that step, until the last holder releases them. So the packed tables and the keyspaces
-// of the epochs never change for a holder.
+// Tables are the packed tables and the epochs of a store between two steps of a compaction (Freeze,
+// Take). They show the newest commits as long as they are the current tables of the store. After
+// the next step they show the state before that step, until the last holder releases them. So the
+// packed tables and the keyspaces of the epochs never change for a holder.
 type Tables struct {
 	reader
 	db      *pebble.DB
@@ -111,13 +112,13 @@ func (s *Store) Tables() *Tables {
 	}
 }
 
-// Now returns the current tables without holding them. The caller must hold the commit lock of the index, so
-// that neither Freeze nor Take runs while the caller uses the tables, or must be the only user of the store.
-// Generation, PackedEntries and PackedBefore never change, so they need no lock.
+// Now returns the current tables without holding them. The caller must be the only user of the
+// store, or hold the commit lock of the index, so that neither Freeze nor Take runs while it uses
+// the tables. Generation, PackedEntries and PackedBefore never change, so they need no lock.
 func (s *Store) Now() *Tables { return s.tables.Load() }
 
-// Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are still
-// the current ones.
+// Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are
+// still the current ones.
 func (t *Tables) Hold() { t.holders.Add(1) }
 
 // Release removes a holder.
@@ -133,7 +134,8 @@ func (t *Tables) Release() {
 	}
 }
 
-// pinTo makes the tables show the present state from now on. Nobody may write during the call.
+// pinTo makes the tables show the present state from now on. There must be no writes during the
+// call.
 func (t *Tables) pinTo(db *pebble.DB) error {
 	it, err := db.NewIter(nil)
 	if err != nil {
@@ -261,7 +263,8 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 	return directory, cached
 }
 
-// TableBytes returns about the bytes on disk of the entries of a table, live and packed, with the directory.
+// TableBytes returns about the bytes on disk of the entries of a table, live and packed, with the
+// directory.
 func (s *Store) TableBytes(table int) (bytes uint64, err error) {
 	for _, keyspace := range append([]byte{packedKeyspace, directoryKeyspace}, s.tables.Load().live...) {
 		n, err := s.rangeBytes(keyspace, table)
@@ -277,8 +280,8 @@ func (s *Store) TableBytes(table int) (bytes uint64, err error) {
 func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
 
 func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
-	// The last block of the previous table may end anywhere before the first key of this table. Zeros at the
-	// end of the first key keep that block out.
+	// The last block of the previous table may end anywhere before the first key of this table.
+	// Zeros at the end of the first key keep that block out.
 	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
 	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
 	return bytes, translateError(err)
@@ -296,13 +299,13 @@ func (t *Tables) Epochs() int { return len(t.live) }
 // Frozen reports whether there is a frozen epoch.
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
-// Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from now on.
-// Nobody may write during the call, and no epoch may be frozen already. After a crash the epoch is frozen, or the
-// crash lost everything that was written since.
+// Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from
+// now on. There must be no writes during the call, and no frozen epoch. After a crash the epoch
+// is frozen, or the crash lost everything that was written since.
 //
-// The caller must call WaitForCheckpoint after the previous Take. A checkpoint has the files of one time and the
-// log of a later one. If the files were from before that Take and the log from after Freeze, the new epoch
-// would share its keyspace with the epoch that was taken.
+// The caller must call WaitForCheckpoint after the previous Take. A checkpoint has the files of
+// one time and the log of a later one. If the files were from before that Take and the log from
+// after Freeze, the new epoch would share its keyspace with the epoch that was taken.
 func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err
@@ -324,9 +327,9 @@ func (s *Store) Freeze() error {
 	return nil
 }
 
-// Take installs the tables of a Rewrite, in one durable step, instead of the packed tables and the frozen
-// epoch. Nobody may write during the call. Prepare must have been called. Later entries are not
-// touched. An error that is not ErrFailed leaves everything as it was.
+// Take installs the tables of a Rewrite, in one durable step, instead of the packed tables and
+// the frozen epoch. There must be no writes during the call, and Prepare must have been called.
+// Later entries are not changed. After an error that is not ErrFailed, nothing has changed.
 func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err

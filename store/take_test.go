@@ -268,7 +268,8 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 	}
 }
 
-// TestFreezeAndTakeRefuse what their documentation excludes, and change nothing then.
+// TestFreezeAndTakeRefuse tests that calls that the documentation excludes are refused and change
+// nothing.
 func TestFreezeAndTakeRefuse(t *testing.T) {
 	fsys := vfs.NewMem()
 	s, m := openIn(t, fsys), newModel()

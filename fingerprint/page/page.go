@@ -1,30 +1,31 @@
-// Package page turns the bytes of a web page into the text that a
-// [fingerprint.Analyzer] reads. It finds the character encoding, decodes the page,
-// and keeps what a reader of the page would see.
+// Package page turns the bytes of a web page into the text that a [fingerprint.Analyzer] reads.
+// It finds the character encoding, decodes the page, and keeps what a reader of the page would
+// see.
 //
 // # Hidden text
 //
-// Text that a page hides (with hidden, display:none, a closed dialog or noscript) or
-// holds in a document within the page (iframe srcdoc, foreignObject, a declarative
-// shadow root) is text of the page, since a browser shows it after the page's scripts
-// ran or without scripts. Left out are navigation and hidden elements that have more
-// than half of their text in links and buttons or, for navigation, in short lines,
-// hidden elements that ask for consent to cookies, notices that ask for JavaScript,
-// and templates that no script of a streaming framework moves into the page. If
-// nothing else is left of a page, these are its text.
+// Text that a page hides is text of the page, since a browser shows it after the page's scripts
+// ran or without scripts. A page hides text with hidden, display:none, a closed dialog or
+// noscript. The same holds for documents within the page: iframe srcdoc, foreignObject and a
+// declarative shadow root.
+//
+// Left out are hidden elements and navigation that have more than half of their text in links and
+// buttons. For navigation, text in short lines counts too. Also left out are hidden elements that
+// ask for consent to cookies, notices that ask for JavaScript, and templates that no script of a
+// streaming framework moves into the page. If nothing else is left of a page, these are its text.
 //
 // # Cost
 //
-// The package reads the tokens of a page once, and a second time if the page has no
-// text except the text of menus, or if an element that is left out never ends. It keeps a
-// stack of the open elements and no tree, so it refuses no input. For any bytes, the
-// result is valid UTF-8, and time and memory are linear in len(body). The decoded page
-// is at most 3 times as large as the body, since one byte of a single-byte encoding
-// becomes at most three bytes of UTF-8. A page in UTF-8 is not copied. The text with
-// the title is at most 3 times as large, too: no character reference grows by more
-// than a fifth, and a zero byte in a title becomes U+FFFD. With working memory, a page
-// that is made to cost much takes up to 24 times its size, which TestHostilePages
-// checks.
+// The package reads the tokens of a page once. It reads them a second time if the page has no
+// text except the text of menus, or if an element that is left out never ends. It keeps a stack
+// of the open elements and no tree, so it refuses no input. For any bytes, the result is valid
+// UTF-8, and time and memory are linear in len(body).
+//
+// The decoded page is at most 3 times as large as the body, since one byte of a single-byte
+// encoding becomes at most three bytes of UTF-8. A page in UTF-8 is not copied. The text with the
+// title is at most 3 times as large, too: no character reference grows by more than a fifth, and
+// a zero byte in a title becomes U+FFFD. With working memory, a costly page takes up to 24 times
+// its size, which TestHostilePages checks.
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page

@@ -16,8 +16,8 @@ type Match struct {
 // Query selects the stored documents near a fingerprint.
 type Query struct {
 	// Documents are compared with Signature, by the same rule as in CheckAndAdd, with
-	// Options.MaxShingleDistance, ShortAllowance and MaxLengthRatio. Zero Shingles or Tokens are not
-	// compared.
+	// Options.MaxShingleDistance, ShortAllowance and MaxLengthRatio. Zero Shingles or Tokens are
+	// not compared.
 	fingerprint.Signature
 
 	// Scope is the scope of the matches.
@@ -31,10 +31,11 @@ type Query struct {
 	Limit int
 }
 
-// Exact as a MaxDistance asks for equal fingerprints.
+// Exact as a MaxDistance selects only equal fingerprints.
 const Exact = -1
 
-// Within returns how far a query of an index with that k looks. Errors: ErrDistance; a negative Limit.
+// Within returns how far a query of an index with that k looks. Errors: ErrDistance; a negative
+// Limit.
 func (q *Query) Within(k int) (int, error) {
 	switch {
 	case q.Limit < 0:
@@ -74,8 +75,8 @@ type Stats struct {
 
 	Expired uint64 `json:"expired,omitempty"` // documents that were removed as Expiry says, since the index was opened
 
-	// CrowdedTexts is the number of different texts, estimated up to 266, that are duplicates of one stored
-	// document of their own site: of the document with most. 0: fewer than 16.
+	// CrowdedTexts is the number of different texts, estimated up to 266, that are duplicates of
+	// one stored document of their own site: of the document with most. 0: fewer than 16.
 	CrowdedTexts uint64 `json:"crowdedTexts,omitempty"`
 
 	// Crowded is a message if there are such texts. It names the document and says what to do.

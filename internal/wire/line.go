@@ -20,7 +20,7 @@ import (
 // contents are the fields that a document is read from.
 const contents = "html, text, content, body or fingerprint"
 
-// Parse reads a document of a request and sets its Key. The error describes what is malformed.
+// Parse reads a document of a request and sets its Key. The error describes the malformed part.
 func Parse(raw []byte, d *api.Document) error {
 	*d = api.Document{}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))

@@ -24,7 +24,7 @@ func openBlock(t interface{ Fatalf(string, ...any) }, data []byte) *Block {
 	return &b
 }
 
-// pack writes fingerprints, with postings if there are any, into blocks.
+// pack writes fingerprints, with optional postings, into blocks.
 func pack(t interface{ Fatal(...any) }, size int, fps []uint64, postings []IDs) (blocks [][]byte) {
 	w := NewWriter(Options{Bytes: size, Postings: postings != nil}, func(last uint64, data []byte) error {
 		blocks = append(blocks, slices.Clone(data))
@@ -215,7 +215,7 @@ func TestBlockWriter(t *testing.T) {
 	})
 }
 
-// The size that the writer reckons with is the size of the block.
+// TestBlockSizes tests that the size that the writer computes is the size of the block.
 func TestBlockSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fps := blocktest.Fingerprints(t, 600)
@@ -239,7 +239,8 @@ func TestBlockSizes(t *testing.T) {
 	})
 }
 
-// The golden blocks, with and without postings, may change only with the format number.
+// TestBlockGolden tests golden blocks with and without postings. They may change only with the
+// format number.
 func TestBlockGolden(t *testing.T) {
 	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x0123456800000000, 0x4000000000000000, 0x8000000000000000, 0xffffffffffffffff}
 	many := make([]uint64, 40)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawIDs draws a list of distinct IDs on either side of the size where a bitmap
-// takes over: dense, scattered, and up to the largest.
+// drawIDs draws a list of distinct IDs, shorter or longer than the length from which a bitmap is
+// used. The IDs are dense, scattered, or large.
 func drawIDs(t *rapid.T, label string) []uint64 {
 	id := rapid.OneOf(
 		rapid.Uint64Range(1, 200),
@@ -81,7 +81,7 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-// TestInlineIDsAreShort has the bytes of docs/format.md.
+// TestInlineIDsAreShort compares short lists with the bytes in docs/format.md.
 func TestInlineIDsAreShort(t *testing.T) {
 	for want, ids := range map[string]IDs{
 		"\x01":                 {},
