@@ -17,11 +17,11 @@ const module = "github.com/neardup/neardup/"
 // typeName is a type, with the directory of its package.
 type typeName struct{ dir, name string }
 
-// TestAliasesSayTheirFields tests the comments of aliases of internal types, since go doc shows
+// TestAliasesListTheirFields tests the comments of aliases of internal types, since go doc shows
 // no fields of them. The comment must have a line per field, or name an alias of the same type in
 // another package that has these lines. The fields of a type without an alias must be in the
 // comment of some alias of the package.
-func TestAliasesSayTheirFields(t *testing.T) {
+func TestAliasesListTheirFields(t *testing.T) {
 	said, linked := make(map[typeName]bool), make(map[typeName]bool)
 	for _, dir := range []string{".", "index", "client", "compaction", "fingerprint", "fingerprint/page", "metrics"} {
 		all, comments := aliases(t, dir), ""

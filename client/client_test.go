@@ -18,8 +18,8 @@ import (
 
 var must = testenv.Must
 
-// TestLinksNoStore: the client links neither the index nor its store.
-func TestLinksNoStore(t *testing.T) {
+// TestDoesNotLinkStore: the client links neither the index nor its store.
+func TestDoesNotLinkStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Skip("go list does not run here:", err)

@@ -236,8 +236,8 @@ func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
 // manyProbes is the number of probes from which a query is slow if every probe reads a block.
 const manyProbes = 500
 
-// TestHistoriesAreTheModel tests that the index answers as the model does after any history.
-func TestHistoriesAreTheModel(t *testing.T) {
+// TestHistoriesMatchModel tests that the index answers as the model does after any history.
+func TestHistoriesMatchModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, flag.Set("rapid.checks", fmt.Sprint(testenv.Number(15, 60, 150, 3000))))
 		t.Cleanup(func() { f.Value.Set(f.DefValue) })

@@ -38,9 +38,9 @@ func bare(fps []uint64) []index.Document {
 	return docs
 }
 
-// TestLoadIsAdd tests that Load stores documents as single calls of Add do. The first load
+// TestLoadEqualsAdd tests that Load stores documents as single calls of Add do. The first load
 // creates an index with most of the documents, and the second adds the rest.
-func TestLoadIsAdd(t *testing.T) {
+func TestLoadEqualsAdd(t *testing.T) {
 	s := testenv.Seed(t)
 	sizes := []int{10, 300, 3000, 60_000} // most of the last size does not fit into the minimal memory
 	if testenv.Race {

@@ -382,9 +382,9 @@ func TestRepairHasNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsWhatIsThere tests that Repair never writes to an existing directory, whatever
+// TestRepairKeepsExistingDirectories tests that Repair never writes to an existing directory, whatever
 // its name and content. If it is refused, it must change nothing.
-func TestRepairKeepsWhatIsThere(t *testing.T) {
+func TestRepairKeepsExistingDirectories(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, dir := range []string{"ix", "ix.repaired", "other"} {
 		x, err := index.Open(dir, &index.Options{FS: fsys})

@@ -309,9 +309,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSeedsHaveNothingInCommon tests that fingerprints of one text under different seeds are as
+// TestSeedsAreIndependent tests that fingerprints of one text under different seeds are as
 // far apart as random numbers, with every method.
-func TestSeedsHaveNothingInCommon(t *testing.T) {
+func TestSeedsAreIndependent(t *testing.T) {
 	text := goldenTexts(t)["english.txt"]
 	const seeds = 200
 	for _, o := range []Options{{}, {Method: MethodSimhash}, {Method: MethodSimhash, Window: 2}} {

@@ -14,10 +14,10 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestTimesOfNoClock tests times before 1970 or after the year 9999. They become the nearest time
+// TestTimesOutOfRange tests times before 1970 or after the year 9999. They become the nearest time
 // in between, which JSON can represent. The document is neither deleted nor expires before that
 // time.
-func TestTimesOfNoClock(t *testing.T) {
+func TestTimesOutOfRange(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(math.MaxInt64, 0)
 	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})

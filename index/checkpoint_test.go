@@ -90,10 +90,10 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckpointKeepsWhatIsThere tests that a target is refused and unchanged if it holds a
+// TestCheckpointKeepsExistingDirectories tests that a target is refused and unchanged if it holds a
 // directory. The directory may have the name of one of the index, or be a working directory that
 // another checkpoint may have left.
-func TestCheckpointKeepsWhatIsThere(t *testing.T) {
+func TestCheckpointKeepsExistingDirectories(t *testing.T) {
 	ctx := context.Background()
 	for _, there := range []string{"copy/incoming", "copy.incomplete"} {
 		mem := vfs.NewMem()

@@ -115,9 +115,9 @@ func drawDocument(t *rapid.T) index.Document {
 	}
 }
 
-// TestCheckAndAddBatchIsOneByOne compares batches, with keys repeated in them, with the
+// TestCheckAndAddBatchEqualsSingleCalls compares batches, with keys repeated in them, with the
 // model, which looks at one document after the other.
-func TestCheckAndAddBatchIsOneByOne(t *testing.T) {
+func TestCheckAndAddBatchEqualsSingleCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := openModelled(t, index.Options{
 			Analyzer:           rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t, "analyzer"),
@@ -240,9 +240,9 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	return d
 }
 
-// TestQueryIsExactWhereNearGivesUp tests that the tables answer if the live entries no longer fit
+// TestQueryIsExactWithoutMultiIndex tests that the tables answer if the live entries no longer fit
 // in memory.
-func TestQueryIsExactWhereNearGivesUp(t *testing.T) {
+func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 0))
 	plan, err := planning.Parse("k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
 	must(t, err)

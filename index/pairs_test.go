@@ -109,8 +109,8 @@ var joinOptions = []JoinOptions{
 	{MaxDistance: 10, MaxShingleDistance: 8, ShortAllowance: -1, MaxLengthRatio: -1},
 }
 
-// TestPairsAreThoseOfComparingAll: every pair of documents that match is in one pair of groups.
-func TestPairsAreThoseOfComparingAll(t *testing.T) {
+// TestPairsMatchBruteForce: every pair of documents that match is in one pair of groups.
+func TestPairsMatchBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
 		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]
@@ -188,7 +188,7 @@ func naiveClusters(docs []Document, rule match.Rule, stars bool) (clusters [][]u
 	return clusters
 }
 
-func TestClustersAreThoseOfComparingAll(t *testing.T) {
+func TestClustersMatchBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	for i, n := range []int{0, 1, 2, 120, 120, 250, 250, 250, 250} {
 		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]

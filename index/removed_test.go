@@ -72,9 +72,9 @@ func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	}
 }
 
-// TestReadersLetGoOfBlocks: a reader that waits for the next call refers to no packed block: the
+// TestReadersReleaseBlocks: a reader that waits for the next call refers to no packed block: the
 // memory of a block goes with its tables, or would be kept for it.
-func TestReadersLetGoOfBlocks(t *testing.T) {
+func TestReadersReleaseBlocks(t *testing.T) {
 	r := openMem(t, Options{}).reader()
 	r.visits = []visit{{Visit: store.Visit{Block: 7}}}
 	if err := r.close(); err != nil || r.visits[0].Visit != (store.Visit{}) {

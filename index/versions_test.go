@@ -23,9 +23,11 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// storedDir holds an index in the current format. It fixes the bytes on disk. To write it anew for
-// a new number: rm -r testdata/index-format, and NEARDUP_WRITE_FORMAT=1 go test -run StoredFormat
-// ./index
+// storedDir holds an index in the current format, which fixes the bytes on disk. To write it again
+// for a new format number:
+//
+//	rm -r testdata/index-format
+//	NEARDUP_WRITE_FORMAT=1 go test -run StoredFormat ./index
 const storedDir = "../testdata/index-format"
 
 // storedDocuments returns the documents in storedDir.

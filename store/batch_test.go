@@ -203,9 +203,9 @@ func TestBatchKeepsFirstError(t *testing.T) {
 	}
 }
 
-// TestLastNamesWhatIsSeen opens views during commits. The commit that Last returns after a view was
+// TestLastCoversViews opens views during commits. The commit that Last returns after a view was
 // opened is the newest commit that the view shows, or a later one.
-func TestLastNamesWhatIsSeen(t *testing.T) {
+func TestLastCoversViews(t *testing.T) {
 	s := openMem(t)
 	var wg sync.WaitGroup
 	var ending atomic.Bool

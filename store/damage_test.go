@@ -98,9 +98,9 @@ func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	}
 }
 
-// TestRoomBehindLog crashes with zeros after the records of a log that is often flushed, and
+// TestZerosAfterLog crashes with zeros after the records of a log that is often flushed, and
 // again in the following Open. Pebble requires a clean end of every log except the newest.
-func TestRoomBehindLog(t *testing.T) {
+func TestZerosAfterLog(t *testing.T) {
 	fsys := crashfs.New()
 	s := openIn(t, fsys)
 	const n = 100

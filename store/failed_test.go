@@ -216,7 +216,7 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 
 // The files of an interrupted compaction must be removed before the log is flushed. There may be
 // no space for both.
-func TestOpenWithoutRoomBesideWhatIsLeft(t *testing.T) {
+func TestOpenRemovesLeftoverFilesFirst(t *testing.T) {
 	left, acknowledged := crashedAfter(t, 200)
 	must(t, left.MkdirAll("ix/"+incomingDir, 0o700))
 	disk := &breakable{mem: left, fails: func(kind errorfs.OpKind, base string) bool {

@@ -128,9 +128,9 @@ func TestOpenTables(t *testing.T) {
 	}
 }
 
-// TestDiskIsWhatItHolds tests that no log takes more than twice its content, and that unneeded
+// TestDiskUsage tests that no log takes more than twice its content, and that unneeded
 // logs are removed.
-func TestDiskIsWhatItHolds(t *testing.T) {
+func TestDiskUsage(t *testing.T) {
 	dir := t.TempDir()
 	allocated := func() (bytes int64, logs int) {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))

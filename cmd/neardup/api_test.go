@@ -169,10 +169,10 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 	return "integer", nil
 }
 
-// TestServedLineIsThatOfDedup tests that a line of /v1/check has the same fields and types as a
+// TestServedLineEqualsDedup tests that a line of /v1/check has the same fields and types as a
 // line of dedup. Only dedup has the position of a record in its inputs, and the ID of a stored
 // document.
-func TestServedLineIsThatOfDedup(t *testing.T) {
+func TestServedLineEqualsDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
 	for _, field := range fieldsOf(reflect.TypeFor[documents.Line](), "", make(map[reflect.Type]bool)) {
 		ofDedup := field == "at: string, or absent" || field == "id: integer, or absent"

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// TestCrawlComesOutAsExpected deduplicates testdata/crawl. Each line of
+// TestCrawlAsExpected deduplicates testdata/crawl. Each line of
 // testdata/crawl-expected.tsv has a document, its group of pages that a person would call the
 // same, and its expected result. The results are new, duplicate (of its group), confused (a
 // duplicate of another group) and no-page (without a text of its own).
-func TestCrawlComesOutAsExpected(t *testing.T) {
+func TestCrawlAsExpected(t *testing.T) {
 	t.Parallel()
 	const crawl = "../../testdata/crawl"
 	expected, err := os.ReadFile(crawl + "-expected.tsv")

@@ -60,10 +60,10 @@ var signals = func() []os.Signal {
 	return s
 }()
 
-// TestSignalKeepsWhatWasPrinted ends dedup with a signal. All printed verdicts must be stored,
+// TestSignalKeepsPrintedVerdicts ends dedup with a signal. All printed verdicts must be stored,
 // the summary must be printed, and the exit code must tell the signal. Before that, a slow input
 // is answered line by line, and no other process can open the index.
-func TestSignalKeepsWhatWasPrinted(t *testing.T) {
+func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
 	for n := range 300 {
@@ -99,8 +99,8 @@ func TestSignalKeepsWhatWasPrinted(t *testing.T) {
 	}
 }
 
-// TestSignalLeavesTheIndexAsItWas tests that import stores nothing if a signal ends it.
-func TestSignalLeavesTheIndexAsItWas(t *testing.T) {
+// TestSignalLeavesIndexUnchanged tests that import stores nothing if a signal ends it.
+func TestSignalLeavesIndexUnchanged(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 8))
 	dir := filepath.Join(t.TempDir(), "ix")

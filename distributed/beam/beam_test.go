@@ -150,7 +150,7 @@ func componentLines(pairs []Pair) (lines []string) {
 	return lines
 }
 
-func TestPairsAndClustersAreThoseOfComparingAll(t *testing.T) {
+func TestPairsAndClustersMatchBruteForce(t *testing.T) {
 	seed := testenv.Seed(t)
 	for i, shape := range testgen.Keys {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -170,7 +170,7 @@ func TestPairsAndClustersAreThoseOfComparingAll(t *testing.T) {
 	}
 }
 
-func TestScanIsComparingAll(t *testing.T) {
+func TestScanMatchesBruteForce(t *testing.T) {
 	seed := testenv.Seed(t)
 	for i, shape := range testgen.Keys {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))

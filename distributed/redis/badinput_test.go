@@ -147,9 +147,9 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	}
 }
 
-// TestCallsOnEachNodeSayWhenItIsAway tests that a node that dies during a sweep or Stats is
+// TestCallsReportUnavailableNode tests that a node that dies during a sweep or Stats is
 // reported as unavailable, not as damaged.
-func TestCallsOnEachNodeSayWhenItIsAway(t *testing.T) {
+func TestCallsReportUnavailableNode(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--appendonly", "yes")
 	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
 	must(t, err)

@@ -293,7 +293,7 @@ func (c *servers) moveSlots(t *testing.T, r *rand.Rand) {
 	c.healthy(t)
 }
 
-func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
+func TestManyClientsDuringFaults(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -307,10 +307,10 @@ func TestManyClientsWhileTheClusterIsHurt(t *testing.T) {
 	}
 }
 
-// TestRecrawlsWhileTheClusterIsHurt runs recrawls that swap contents, deletions and sweeps, while
+// TestRecrawlsDuringFaults runs recrawls that swap contents, deletions and sweeps, while
 // masters die. At the end no two documents may match. After every page was crawled once more,
 // each content must be stored.
-func TestRecrawlsWhileTheClusterIsHurt(t *testing.T) {
+func TestRecrawlsDuringFaults(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))

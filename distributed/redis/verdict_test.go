@@ -45,9 +45,9 @@ func TestChecker(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return openShared(t, Options{}) })
 }
 
-// TestVerdictsAreThoseOfTheEmbeddedIndex compares the verdicts of one client, single and in
+// TestVerdictsEqualEmbeddedIndex compares the verdicts of one client, single and in
 // batches, with the model that the tests of the embedded index use.
-func TestVerdictsAreThoseOfTheEmbeddedIndex(t *testing.T) {
+func TestVerdictsEqualEmbeddedIndex(t *testing.T) {
 	for i, o := range []Options{
 		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6}, {MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
 		{MaxDistance: index.Exact}, {MaxDistance: 3, Bare: true},

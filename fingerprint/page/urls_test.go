@@ -80,9 +80,9 @@ func TestHostileURLs(t *testing.T) {
 	}
 }
 
-// TestURLsAreNoWords tests that URLs and link targets are not words in plain text and Markdown.
+// TestURLsAreNotWords tests that URLs and link targets are not words in plain text and Markdown.
 // URLs that an HTML page shows are words.
-func TestURLsAreNoWords(t *testing.T) {
+func TestURLsAreNotWords(t *testing.T) {
 	words := strings.Repeat("some words of a text that is long enough and says what it says ", 9)
 	linked := strings.ReplaceAll(words, "text", "[text](https://example.com/a/b \"text\")")
 	for _, mode := range []TextMode{Visible, Main} {

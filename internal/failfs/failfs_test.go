@@ -35,8 +35,8 @@ var must = testenv.Must
 //   - cleaner: a cleaner that needs the contents of files keeps Pebble from overwriting logs;
 //
 // and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
-// StatisticsOfATable, MissingLogAfterCrash, RoomBehindLog, CheckpointWhileLogGrows,
-// MissingOrCutFile, UnreadableEdge, DiskIsWhatItHolds.
+// StatisticsOfATable, ZerosAfterLog, CheckpointWhileLogGrows, MissingOrCutTable,
+// ReadErrorWhileExcising, DiskUsage.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {

@@ -329,9 +329,9 @@ func TestSetLoads(t *testing.T) {
 	}
 }
 
-// TestSetLoadsWhatWasSaved tests that saved filters are used together with fingerprints that were
+// TestSetLoadsSavedFilters tests that saved filters are used together with fingerprints that were
 // added later. Unusable filters must be built again, for any number of tables.
-func TestSetLoadsWhatWasSaved(t *testing.T) {
+func TestSetLoadsSavedFilters(t *testing.T) {
 	rng, more := rand.New(rand.NewPCG(1, 1)), 100_000
 	if testenv.Race {
 		more = 5000
@@ -380,10 +380,10 @@ func TestSetLoadsWhatWasSaved(t *testing.T) {
 	}
 }
 
-// TestSetSearchesWhatWasStored compares the search of a set with a scan. The filters were saved
+// TestSetSearchesStoredFingerprints compares the search of a set with a scan. The filters were saved
 // or not, and fingerprints are added while the set loads. If they do not fit in memory, the set
 // must report that.
-func TestSetSearchesWhatWasStored(t *testing.T) {
+func TestSetSearchesStoredFingerprints(t *testing.T) {
 	const seed = 91
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, same := range []uint64{0, 0xffff, 0xffff_ffff_0000_0000} {

@@ -2,9 +2,9 @@ package plan
 
 import "testing"
 
-// TestChooseIsTheBest compares the chosen design with all others. No design of at most 32 tables
+// TestChooseIsOptimal compares the chosen design with all others. No design of at most 32 tables
 // may have a lower product of time and tables.
-func TestChooseIsTheBest(t *testing.T) {
+func TestChooseIsOptimal(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, n := range []int64{0, 1e4, 1e7, 1e10} {
 			c, err := Choose(k, n)

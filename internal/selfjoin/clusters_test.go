@@ -71,7 +71,7 @@ func equalClusters(c *Clusters, want [][]Node) bool {
 	return slices.EqualFunc(slices.Collect(c.All()), want, slices.Equal)
 }
 
-func TestClustersAreThoseOfComparingAll(t *testing.T) {
+func TestClustersMatchBruteForce(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, shape := range shapes {

@@ -123,7 +123,7 @@ func fill(n int, f func(i int, before []fp) fp) []fp {
 	return fps
 }
 
-func TestPairsAreThoseOfComparingAll(t *testing.T) {
+func TestPairsMatchBruteForce(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
@@ -159,9 +159,9 @@ func difference(got, want []Pair) string {
 	return fmt.Sprintf("%d pairs, want %d", len(got), len(want))
 }
 
-// TestPairsOfManyAreThoseOfComparingAll tests collections that all workers divide together, and
+// TestLargePairsMatchBruteForce tests collections that all workers divide together, and
 // parts that they divide again.
-func TestPairsOfManyAreThoseOfComparingAll(t *testing.T) {
+func TestLargePairsMatchBruteForce(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
 		n := testenv.Number(6000, 18_000, 18_000, 18_000) // a bit more than minLarge

@@ -15,7 +15,7 @@ func newSet(t testing.TB, fps []fp) *Set {
 	return s
 }
 
-func TestOccurrencesAreWhereTheCopiesAre(t *testing.T) {
+func TestOccurrencesOfCopies(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 3))
 	for _, n := range []int{0, 1, 2, 100, 20_000, 200_000} {

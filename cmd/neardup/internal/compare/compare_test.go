@@ -12,7 +12,7 @@ import (
 )
 
 // The condition that compare names must agree with the rule of the index.
-func TestCompareIsTheRule(t *testing.T) {
+func TestCompareMatchesRule(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	rule, matching := match.Rule{MaxDistance: 3, MaxShingleDistance: 9, ShortAllowance: 3, MaxLengthRatio: 1.3}, 0
 	draw := func() *Document {

@@ -107,7 +107,7 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 
 func approx(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
-func TestMeasureIsTheDefinition(t *testing.T) {
+func TestMeasureMatchesDefinition(t *testing.T) {
 	rounds := uint64(12)
 	if testing.Short() {
 		rounds = 3

@@ -243,8 +243,8 @@ func TestContentEncoding(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreThoseOfTheIndex: served verdicts are equal to the verdicts of the index.
-func TestVerdictsAreThoseOfTheIndex(t *testing.T) {
+// TestVerdictsEqualIndex: served verdicts are equal to the verdicts of the index.
+func TestVerdictsEqualIndex(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).UTC()
 	options := &neardup.Options{Index: index.Options{Now: func() time.Time { return now }}}
 	var pages []neardup.Page

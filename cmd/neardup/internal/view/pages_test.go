@@ -203,8 +203,8 @@ func TestClosedIndex(t *testing.T) {
 	}
 }
 
-// TestCompactionIsTold: the overview shows a running, a finished and a failed compaction.
-func TestCompactionIsTold(t *testing.T) {
+// TestCompactionIsShown: the overview shows a running, a finished and a failed compaction.
+func TestCompactionIsShown(t *testing.T) {
 	for want, c := range map[string]compaction.BackgroundStats{
 		"none in the background since the start": {},
 		"running":                                {Running: true},

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestPairsAreThoseOfNeardup tests that neardup-beam finds the same pairs as neardup.
-func TestPairsAreThoseOfNeardup(t *testing.T) {
+// TestPairsEqualNeardup tests that neardup-beam finds the same pairs as neardup.
+func TestPairsEqualNeardup(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	var data []byte
 	var fps []uint64
