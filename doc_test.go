@@ -51,7 +51,7 @@ func TestAliasesListTheirFields(t *testing.T) {
 	}
 	for of := range linked {
 		if !said[of] {
-			t.Errorf("no package says what the fields of %s are", of)
+			t.Errorf("no package documents the fields of %s", of)
 		}
 	}
 	if len(said) < 7 || len(linked) < 4 {

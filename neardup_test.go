@@ -165,7 +165,7 @@ func TestOpen(t *testing.T) {
 		}
 		if err != nil {
 			if _, made := os.Stat(dir); c.k == 0 && !errors.Is(made, os.ErrNotExist) {
-				t.Errorf("%s: it was made all the same", c.what)
+				t.Errorf("%s: the index was created in spite of the error", c.what)
 			}
 			continue
 		}

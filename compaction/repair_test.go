@@ -382,8 +382,8 @@ func TestRepairHasNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsExistingDirectories tests that Repair never writes to an existing directory, whatever
-// its name and content. If it is refused, it must change nothing.
+// TestRepairKeepsExistingDirectories tests that Repair never writes to an existing directory,
+// whatever its name and content. If it is refused, it must change nothing.
 func TestRepairKeepsExistingDirectories(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, dir := range []string{"ix", "ix.repaired", "other"} {

@@ -8,19 +8,19 @@ import (
 	"github.com/neardup/neardup/internal/offheap"
 )
 
-// shingleCache holds the Shingles of documents that were candidates, by ID. In a crawl of one language and
-// subject, a query has many candidates whose Shingles are far from its own. Without the cache, each
-// costs a read of its record.
+// shingleCache holds the Shingles of documents that were candidates, by ID. In a crawl of one
+// language and subject, a query has many candidates whose Shingles are far from its own. Without
+// the cache, each costs a read of its record.
 //
-// The Shingles of an ID never change: IDs are not reused, and a recrawl with other Shingles gets a new ID.
-// A shingleCache is safe for concurrent use until free is called.
+// The Shingles of an ID never change: IDs are not reused, and a recrawl with other Shingles gets a
+// new ID. A shingleCache is safe for concurrent use until free is called.
 type shingleCache struct {
 	slots []shingleSlot // their number is a power of two, or 0
 	free  func()
 }
 
-// shingleSlot holds the Shingles of one of the documents whose IDs have the same low bits. If a reader finds
-// the same owner before and after it reads the Shingles, they belong to this owner.
+// shingleSlot holds the Shingles of one of the documents whose IDs have the same low bits. If a
+// reader finds the same owner before and after it reads the Shingles, they belong to this owner.
 type shingleSlot struct {
 	owner    atomic.Uint64 // from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more than the ID's other bits
 	shingles [4]atomic.Uint64

@@ -148,7 +148,7 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 		}
 		if _, err := mem.Stat("copies"); !errors.Is(err, fs.ErrNotExist) {
 			names, _ := mem.List("copies/c")
-			t.Errorf("operation %d fails, and there is something left: %v, %v", failAt, err, names)
+			t.Errorf("operation %d failed, but files are left: %v, %v", failAt, err, names)
 			must(t, mem.RemoveAll("copies"))
 		}
 		if err := x.Add(ctx, Document{Key: fmt.Sprint(failAt), Fingerprint: fingerprint.Fingerprint(failAt)}); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Add stores documents without comparing them with others, in one atomic batch, and sets ID and Added
-// of each in docs. A document whose Key is known replaces the document that has it. If several
-// documents in docs have one Key, the last is stored and the others get its ID.
+// Add stores documents without comparing them with others, in one atomic batch, and sets ID and
+// Added of each in docs. A document whose Key is known replaces the document that has it. If
+// several documents in docs have one Key, the last is stored and the others get its ID.
 //
-// Add returns when the batch is as durable as Options.Durability says. Errors: ErrTooLarge, ErrNoText,
-// ErrReadOnly, ErrFailed, ErrClosed, and the context's. After an error nothing is stored, unless the
-// disk failed during the commit (ErrFailed on the next write).
+// Add returns when the batch is as durable as Options.Durability says. Errors: ErrTooLarge,
+// ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, and the context's. After an error nothing is
+// stored, unless the disk failed during the commit (ErrFailed on the next write).
 func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	if err := x.beginWrite(ctx); err != nil {
 		return err
@@ -138,7 +138,8 @@ type change struct {
 
 func (c *change) empty() bool { return len(c.add)+len(c.update)+len(c.remove) == 0 }
 
-// duplicateOf says that a checked page is a duplicate of a document, which may get its ID in the commit.
+// duplicateOf says that a checked page is a duplicate of a document, which may get its ID in the
+// commit.
 type duplicateOf struct {
 	document *Document
 	texts    duplicates.Texts // of the page, if it is on the site of the document and has another text
@@ -186,8 +187,8 @@ func checkSize(docs []Document, tables int) error {
 	return nil
 }
 
-// applyChange assigns IDs, applies a change and publishes it. The commit lock must be held. Waiting for
-// the disk is left to the caller, outside the lock: store.Last.
+// applyChange assigns IDs, applies a change and publishes it. The commit lock must be held. Waiting
+// for the disk is left to the caller, outside the lock: store.Last.
 func (x *Index) applyChange(c *change) error {
 	counters, second := x.counters, x.opts.second()
 	added := time.Unix(int64(second), 0).UTC()
@@ -237,8 +238,8 @@ func (x *Index) applyChange(c *change) error {
 	return nil
 }
 
-// maxPendingCounts is the number of documents whose counts of duplicates wait in memory. Many counts at a time
-// cost little, in the order of their keys.
+// maxPendingCounts is the number of documents whose counts of duplicates wait in memory. Many
+// counts at a time cost little, in the order of their keys.
 const maxPendingCounts = 4096
 
 // count counts duplicates. Their documents must have IDs.
@@ -256,8 +257,8 @@ func (x *Index) writeCounts(batch *store.Batch) {
 	}
 }
 
-// storeCounts stores the counts that are not stored yet, if there are more than most. It does not wait for the disk.
-// The commit lock must be held.
+// storeCounts stores the counts that are not stored yet, if there are more than most. It does not
+// wait for the disk. The commit lock must be held.
 func (x *Index) storeCounts(most int) error {
 	if x.opts.ReadOnly || x.duplicates.Len() <= most {
 		return nil
@@ -271,7 +272,8 @@ func (x *Index) storeCounts(most int) error {
 	return nil
 }
 
-// storeAllCounts stores all counts that are not stored yet. It does not wait for commits if there are none.
+// storeAllCounts stores all counts that are not stored yet. It does not wait for commits if there
+// are none.
 func (x *Index) storeAllCounts() error {
 	if x.duplicates.Len() == 0 {
 		return nil
@@ -320,8 +322,8 @@ func (x *Index) writeTables(batch *store.Batch, docs []*Document) {
 	}
 }
 
-// announce tells the filters of a change before it becomes visible. So a reader that finds nothing in
-// a filter has not missed an entry of its snapshot.
+// announce tells the filters of a change before it becomes visible. So a reader that finds nothing
+// in a filter has not missed an entry of its snapshot.
 func (x *Index) announce(c *change) {
 	s := x.state.Load()
 	if len(c.remove) > 0 {
@@ -351,8 +353,8 @@ func (x *Index) announce(c *change) {
 }
 
 // recentWrites lists what the last commits have stored and removed. A writer decides its documents
-// on a snapshot, outside the commit lock. Under the lock it compares them with the writes since that
-// snapshot, and decides those documents again that such a write may affect.
+// on a snapshot, outside the commit lock. Under the lock it compares them with the writes since
+// that snapshot, and decides those documents again that such a write may affect.
 //
 // All methods but mark need the commit lock.
 type recentWrites struct {
@@ -415,9 +417,10 @@ func (r *recentWrites) since(mark uint64) (parts [2][]recentWrite, known bool) {
 	return parts, true
 }
 
-// affects reports whether a write may change the verdict of a document. stored is the document's stored
-// fingerprint, key is the hash of its key, and of is the ID of the document that its verdict names. A removed
-// document matters only if it has that key or that ID. With neighbours, every document within k bits matters.
+// affects reports whether a write may change the verdict of a document. stored is the document's
+// stored fingerprint, key is the hash of its key, and of is the ID of the document that its verdict
+// names. A removed document matters only if it has that key or that ID. With neighbours, every
+// document within k bits matters.
 func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bool {
 	switch {
 	case key != 0 && w.key == key:

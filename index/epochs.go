@@ -17,11 +17,12 @@ func init() {
 	rewrite.Repack = func(ctx context.Context, x any, pack rewrite.Pack) error { return x.(*Index).repack(ctx, pack) }
 }
 
-// repack packs an open index. It freezes the live entries, calls pack, which makes new tables outside the index
-// while other calls go on, and installs these tables in one step, during which commits wait. An epoch that an
-// interrupted repack left frozen is packed first. If there is nothing to pack, repack does not call pack.
-// Concurrent calls are serialized. Close ends a repack with ErrClosed. After an error no document is lost: the
-// index continues with the frozen epoch until the next repack.
+// repack packs an open index. It freezes the live entries and calls pack, which makes new tables
+// outside the index while other calls run. It installs these tables in one step, during which
+// commits wait. An epoch that an interrupted repack left frozen is packed first. If there is
+// nothing to pack, repack does not call pack. Concurrent calls are serialized. Close ends a repack
+// with ErrClosed. After an error no document is lost: the index continues with the frozen epoch
+// until the next repack.
 func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return err
@@ -73,7 +74,8 @@ func (x *Index) hasLive() (any bool, err error) {
 	return any, err
 }
 
-// freeze starts a new epoch, and the state that has it. It returns a view of that time, and the counters.
+// freeze starts a new epoch, and the state that has it. It returns a view of that time, and the
+// counters.
 func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Counters, err error) {
 	if err := x.store.WaitForCheckpoint(ctx); err != nil {
 		return nil, counters, err
@@ -111,13 +113,15 @@ func (x *Index) packFrozen(ctx context.Context, view *store.View, counters store
 	return x.install(ctx, newState(&state{plan: f.Plan, packed: set}), packed.Rewrite)
 }
 
-// install makes the tables of a Rewrite the tables of the index. next is the new state, as far as it is known.
+// install makes the tables of a Rewrite the tables of the index. next is the new state, as far as
+// it is known.
 func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) error {
 	x.commitMu.Lock()
 	before := x.state.Load()
 	before.replacedAt.Store(x.recent.mark())
 	if err := x.store.Take(ctx, r); err != nil {
-		// The tables may have been replaced all the same. The tables of the state are a snapshot from before.
+		// The tables may have been replaced all the same. The tables of the state are a snapshot
+		// from before.
 		x.setState(newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}))
 		x.commitMu.Unlock()
 		next.packed.Close()
@@ -150,9 +154,9 @@ func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 	}
 }
 
-// state is an immutable snapshot of the tables, and of the filters that say what need not be searched in
-// them. Freezing an epoch and installing new tables replace it, under the commit lock. A reader that holds
-// an older state reads the index as it was just before that state was replaced.
+// state is an immutable snapshot of the tables, and of the filters that say what need not be
+// searched in them. Freezing an epoch and installing new tables replace it, under the commit lock.
+// A reader that holds an older state reads the index as it was just before that state was replaced.
 type state struct {
 	plan   *plan.Plan
 	tables *store.Tables
@@ -192,7 +196,8 @@ func (x *Index) hold() *state {
 	}
 }
 
-// setState replaces the state and releases the tables of the one before. The commit lock must be held.
+// setState replaces the state and releases the tables of the one before. The commit lock must be
+// held.
 func (x *Index) setState(next *state) { x.state.Swap(next).tables.Release() }
 
 // newest returns the epoch that commits write to.
@@ -208,8 +213,8 @@ func (s *state) mayBeLive(stored uint64) bool {
 	return false
 }
 
-// lookUpRemoved reports whether an ID has been removed since the last compaction, in a snapshot that shows all
-// writes before a position.
+// lookUpRemoved reports whether an ID has been removed since the last compaction, in a snapshot
+// that shows all writes before a position.
 func (s *state) lookUpRemoved(id, position uint64) (answer removal) {
 	for _, live := range s.live {
 		answer = max(answer, live.removed.lookUp(id, position))
@@ -220,7 +225,8 @@ func (s *state) lookUpRemoved(id, position uint64) (answer removal) {
 	return answer
 }
 
-// countRemoved returns how many IDs have been removed since the last compaction, and the memory that they take.
+// countRemoved returns how many IDs have been removed since the last compaction, and the memory
+// that they take.
 func (s *state) countRemoved() (ids uint64, bytes int64) {
 	for _, live := range s.live {
 		ids += live.removed.count()

@@ -10,9 +10,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// startFilters starts to load the filters in the background: of the packed and of the live entries of each
-// table, of the removed IDs, and of the keys. It must be called before the first change, so that the views
-// that it opens show everything that was stored before.
+// startFilters starts to load the filters in the background: of the packed and of the live entries
+// of each table, of the removed IDs, and of the keys. It must be called before the first change, so
+// that the views that it opens show everything that was stored before.
 func (x *Index) startFilters(p *plan.Plan) (err error) {
 	s := newState(&state{plan: p, tables: x.store.Tables()})
 	x.state.Store(s)
@@ -90,9 +90,9 @@ func distinct(ascending iter.Seq2[uint64, error]) iter.Seq2[uint64, error] {
 	}
 }
 
-// nearPacked is the memory for searches of packed entries in a multi-index hash instead of the tables. It suffices
-// for 1,966,080 fingerprints. For more fingerprints, or for k above nearPackedDistance, the tables have fewer
-// candidates. For k = 0, a query has one probe per table.
+// nearPacked is the memory for searches of packed entries in a multi-index hash instead of the
+// tables. It suffices for 1,966,080 fingerprints. For more fingerprints, or for k above
+// nearPackedDistance, the tables have fewer candidates. For k = 0, a query has one probe per table.
 const (
 	nearPacked         = 64 << 20
 	nearPackedDistance = 3
@@ -122,8 +122,8 @@ func filterTables(p *plan.Plan) (tables []filter.Table) {
 	return tables
 }
 
-// keyFilters returns the filter of all keys. It loads after the Set after. The stored filter covers the documents with
-// IDs below saved.
+// keyFilters returns the filter of all keys. It loads after the Set after. The stored filter covers
+// the documents with IDs below saved.
 func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error) {
 	_, _, budget := filter.Shares(x.opts.FilterBytes)
 	expected := x.counters.Documents - x.counters.Bare

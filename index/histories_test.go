@@ -76,7 +76,7 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 		}
 		done, calls = done+count(w), calls+w.Calls
 	}
-	t.Logf("NEARDUP_SEED=%d: %d calls in %d worlds, %d of what was wanted", seed, calls, n, done)
+	t.Logf("NEARDUP_SEED=%d: %d calls in %d worlds, count %d", seed, calls, n, done)
 }
 
 // between leaves the index as it is, opens it again, or compacts it.

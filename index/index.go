@@ -1,6 +1,7 @@
-// Package index is a persistent index of 64-bit fingerprints. It finds every stored fingerprint within k
-// bits of another (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007).
-// Package neardup uses it for pages; this package takes fingerprints of any kind.
+// Package index is a persistent index of 64-bit fingerprints. It finds every stored fingerprint
+// within k bits of another (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web
+// Crawling", WWW 2007). Package neardup uses it for pages; this package takes fingerprints of any
+// kind.
 //
 // It guarantees:
 //
@@ -11,8 +12,9 @@
 //   - An index is never opened with another k, plan or analyzer than its own. Only package compaction
 //     changes k and the plan, of a closed index, in one step.
 //
-// Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID is used
-// twice. A document that is stored again with the same Fingerprint, Shingles and Scope keeps its ID.
+// Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID
+// is used twice. A document that is stored again with the same Fingerprint, Shingles and Scope
+// keeps its ID.
 //
 // An Index is safe for concurrent use. Close waits for calls in progress.
 package index
@@ -182,8 +184,8 @@ func (x *Index) followCrowded(v *store.View) error {
 	return nil
 }
 
-// noRecord as firstRecord means that no document has a record, and noSecond as oldest that no document has
-// a time.
+// noRecord as firstRecord means that no document has a record, and noSecond as oldest that no
+// document has a time.
 const (
 	noRecord = math.MaxUint64
 	noSecond = math.MaxUint64
@@ -222,8 +224,8 @@ func (x *Index) beginWrite(ctx context.Context) error {
 
 func (x *Index) end() { x.calls.Done() }
 
-// whileOpen returns a context that also ends when Close begins. ended must be called, and makes the error of that
-// ErrClosed.
+// whileOpen returns a context that also ends when Close begins. ended must be called, and makes the
+// error of that ErrClosed.
 func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(x.stopping, func() { cancel(ErrClosed) })
@@ -236,8 +238,8 @@ func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*e
 	}
 }
 
-// Close waits for calls in progress, makes everything durable and closes the index. Later calls return
-// ErrClosed, and so does a second Close.
+// Close waits for calls in progress, makes everything durable and closes the index. Later calls
+// return ErrClosed, and so does a second Close.
 func (x *Index) Close() error {
 	x.closing.Lock()
 	closed := x.closed
@@ -254,7 +256,8 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.store.Close())
 }
 
-// Sync makes everything durable that was written before the call. Only an index with NoSync needs it.
+// Sync makes everything durable that was written before the call. Only an index with NoSync needs
+// it.
 func (x *Index) Sync(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
 		return err
@@ -285,7 +288,8 @@ var (
 	// opened with.
 	ErrMismatch = fault.ErrMismatch
 
-	// ErrDistance: a query asks for a larger distance than the index was made for, or a join for one that is not in 0..64.
+	// ErrDistance: a query asks for a larger distance than the index was made for, or a join for
+	// one that is not in 0..64.
 	ErrDistance = fault.ErrDistance
 
 	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
@@ -383,8 +387,8 @@ func (x *Index) Stats() Stats {
 	return s
 }
 
-// crowded describes the stored document that most different texts of its own site are duplicates of, if there
-// are many.
+// crowded describes the stored document that most different texts of its own site are duplicates
+// of, if there are many.
 func (x *Index) crowded() (texts uint64, message string) {
 	p, found := x.duplicates.Most()
 	if !found {
@@ -399,9 +403,9 @@ func (x *Index) crowded() (texts uint64, message string) {
 	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: compare some of them with it (neardup compare)%s", n, name, advice)
 }
 
-// Duplicates returns how often a checked page was a Duplicate of each of the documents with these IDs, since it
-// was stored under that ID. It is 0 for IDs that no document has. A crash may lose the last
-// counts of up to 4,096 documents.
+// Duplicates returns how often a checked page was a Duplicate of each of the documents with these
+// IDs, since it was stored under that ID. It is 0 for IDs that no document has. A crash may lose
+// the last counts of up to 4,096 documents.
 func (x *Index) Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -464,19 +468,19 @@ func (x *Index) StoreStats() StoreStats {
 }
 
 // Checkpoint makes dir a copy of the index as of one moment during the call, while reads and writes
-// continue. The copy has everything that was acknowledged before the call, NoSync writes included. It
-// opens as an index of its own, with the same plan, IDs and times.
+// continue. The copy has everything that was acknowledged before the call, NoSync writes included.
+// It opens as an index of its own, with the same plan, IDs and times.
 //
-// The directory must not exist or be empty, and must not lie within the index. If it is on the same file
-// system, the files of the tables are hard links, so a checkpoint takes milliseconds and little disk at
-// first. A linked file is freed when the index and its checkpoints have released it. For a backup that
-// survives the disk, copy the checkpoint to another disk.
+// The directory must not exist or be empty, and must not lie within the index. If it is on the same
+// file system, the files of the tables are hard links, so a checkpoint takes milliseconds and
+// little disk at first. A linked file is freed when the index and its checkpoints have released it.
+// For a backup that survives the disk, copy the checkpoint to another disk.
 //
 // If Checkpoint returns nil, dir is durable. Otherwise dir is as it was before; after a crash, an
 // incomplete checkpoint does not open as an index. Checkpoints are made one at a time.
 //
-// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, and the errors
-// of the context and of the file system.
+// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, and the
+// errors of the context and of the file system.
 func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 	if err := x.begin(ctx); err != nil {
 		return err

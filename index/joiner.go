@@ -12,10 +12,10 @@ import (
 )
 
 // joiner compares all documents of a snapshot with each other. The result is complete and has no
-// repetitions, for any plan of the index. A joiner does not probe the tables. It reads the fingerprints
-// and IDs into memory and compares them there (internal/selfjoin). It then reads the documents of near
-// fingerprints, and the rule decides. Documents with the same fingerprint are one Group, so that a page
-// with a million copies is one member for each page near it, not a million.
+// repetitions, for any plan of the index. A joiner does not probe the tables. It reads the
+// fingerprints and IDs into memory and compares them there (internal/selfjoin). It then reads the
+// documents of near fingerprints, and the rule decides. Documents with the same fingerprint are one
+// Group, so that a page with a million copies is one member for each page near it, not a million.
 type joiner struct {
 	readers  []*reader // of the snapshot: one per worker, and one for the caller
 	rule     match.Rule

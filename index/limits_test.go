@@ -39,7 +39,7 @@ func TestLargestKeys(t *testing.T) {
 		}
 	}
 	if got := x.Stats().NextID; got != before {
-		t.Errorf("next ID %d, and it was %d", got, before)
+		t.Errorf("next ID %d, want %d", got, before)
 	}
 	checkVerified(t, x)
 }

@@ -66,9 +66,8 @@ type Options struct {
 	//
 	//	max(min(MaxShingleDistance, n/7), (MaxShingleDistance+ShortAllowance) * (140-n)/140)
 	//
-	// One word is in a larger part of the shingles of a short text, and pages of 80 to 250 tokens
-	// that are near are mostly distinct pages of one template. 0: 44. Below 0: the limit is
-	// MaxShingleDistance.
+	// One word is in a larger part of the shingles of a short text. Near pages of 80 to 250 tokens
+	// are mostly distinct pages of one template. 0: 44. Below 0: the limit is MaxShingleDistance.
 	ShortAllowance int
 
 	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both
@@ -78,14 +77,16 @@ type Options struct {
 
 	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such
 	// as the products of a shop. A site is the host of keys that are URLs, within a scope. A page
-	// that matches a stored page of its site is compared with the 16 other stored pages of the site
-	// that are nearest to it, among the nearest 64 documents within MaxDistance. M is the median of
+	// that matches a stored page of its site is compared with the 16 nearest other stored pages of
+	// the site. They must be among the nearest 64 documents within MaxDistance. M is the median of
 	// their d1 + d2. The page is a Duplicate of the match if its own d1 + d2 is at most M/2, or if
-	// the Digests are equal. With fewer than two other pages, the page is a Duplicate until
-	// SiteTexts different texts were duplicates of these pages; after that, about 16 shingles may
-	// differ. So of each template, about SiteTexts pages are lost. A small SiteTexts also separates
-	// versions of a page that are stored under several URLs of a site. 0: 4. Below 0: pages of one
-	// site are compared as all others.
+	// the Digests are equal.
+	//
+	// With fewer than two other pages, the page is a Duplicate until SiteTexts different texts were
+	// duplicates of these pages. After that, about 16 shingles may differ. So of each template,
+	// about SiteTexts pages are lost. A small SiteTexts also separates versions of a page that are
+	// stored under several URLs of a site. 0: 4. Below 0: pages of one site are compared as all
+	// others.
 	//
 	// Like the limits above, the option is not recorded, and the answers of Query do not depend on
 	// it. Sites are ignored if Shingles are not compared. With concurrent calls, a page may be
@@ -156,10 +157,10 @@ type Plan = plan.Plan
 // ParsePlan returns the plan of a design for distance k, or parses a plan in the form of
 // Stats.Plan. A name and a k denote the same plan in every version.
 //
-// The design blocks-m has m tables, each of which leads with a block of its own, for any m
-// up to k+1. A name that is a number is the number of tables of the design at k = 3: 20, 16,
-// 10 and 4 are the designs of the paper (section 3.1.2), and 4, 3 and 2 are blocks-m with k+1, k
-// and half of k+1 tables. Fewer tables take less space, and a query probes more.
+// The design blocks-m has m tables, each of which leads with a block of its own, for any m up to
+// k+1. A name that is a number is the number of tables of the design at k = 3. The designs 20, 16,
+// 10 and 4 are the designs of the paper (section 3.1.2). The designs 4, 3 and 2 are blocks-m with
+// k+1, k and half of k+1 tables. Fewer tables take less space, and a query probes more.
 //
 // Error: ErrPlan if there is no such design, or if the tables would miss a match within k bits.
 func ParsePlan(s string, k int) (*Plan, error) {

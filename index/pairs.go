@@ -176,8 +176,8 @@ const (
 	pairsAhead = 32
 )
 
-// sendPairs yields every pair of groups that match, and every group of several documents with itself,
-// once, in no order.
+// sendPairs yields every pair of groups that match, and every group of several documents with
+// itself, once, in no order.
 func (j *joiner) sendPairs(ctx context.Context) iter.Seq2[[]Pair, error] {
 	return ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error { return j.pairs(p.Context(), p.Send) })
 }

@@ -25,9 +25,9 @@ type Query = match.Query
 
 func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
 
-// Query returns the stored documents that match q, by Distance, then ID. It makes one range scan per probe
-// of the plan, one read per fingerprint within the distance, and one read per document of these. Errors:
-// ErrDistance, ErrClosed, ErrCorrupt and the context's.
+// Query returns the stored documents that match q, by Distance, then ID. It makes one range scan
+// per probe of the plan, one read per fingerprint within the distance, and one read per document of
+// these. Errors: ErrDistance, ErrClosed, ErrCorrupt and the context's.
 func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -51,7 +51,8 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 	return r.matches(ctx, q, hits, nil)
 }
 
-// matches returns the documents of hits, which are sorted, that match a query, without the IDs in without.
+// matches returns the documents of hits, which are sorted, that match a query, without the IDs in
+// without.
 func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]int) ([]Match, error) {
 	var matches []Match
 	for c, err := range r.hitIDs(hits) {

@@ -132,7 +132,7 @@ func failEachRead(t *testing.T, disk *crashfs.FS, opts index.Options, call func(
 			if n == 0 {
 				want = after
 			} else if diff := indextest.Difference(after, want); diff != "" {
-				t.Errorf("%s, and there is no error: %s", what, diff)
+				t.Errorf("%s: no error, but %s", what, diff)
 			}
 		}
 		if f.left.Load() > 0 && n > 0 { // there are fewer reads

@@ -9,12 +9,13 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 )
 
-// removedIDs holds the IDs that were removed in one epoch. A writer adds an ID before the removal becomes
-// visible, so an ID that is not in the set has not been removed in any snapshot taken so far. Of the last
-// removals it knows the position among all writes, which tells whether a snapshot shows them.
+// removedIDs holds the IDs that were removed in one epoch. A writer adds an ID before the removal
+// becomes visible, so an ID that is not in the set has not been removed in any snapshot taken so
+// far. Of the last removals it knows the position among all writes, which tells whether a snapshot
+// shows them.
 //
-// It takes about 2 bytes per scattered ID, and less if the IDs are adjacent. All methods are safe for
-// concurrent use. lookUp, which searches call, waits for no lock.
+// It takes about 2 bytes per scattered ID, and less if the IDs are adjacent. All methods are safe
+// for concurrent use. lookUp, which searches call, waits for no lock.
 type removedIDs struct {
 	mu      sync.RWMutex
 	ids     *roaring64.Bitmap
@@ -78,8 +79,8 @@ func loadRemovedIDs(stored iter.Seq2[uint64, error], failed func(error)) *remove
 	return r
 }
 
-// add adds IDs whose removal is about to be applied, the first at a position among the recent writes, the
-// others at the next positions.
+// add adds IDs whose removal is about to be applied, the first at a position among the recent
+// writes, the others at the next positions.
 func (r *removedIDs) add(ids []uint64, position uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,15 +19,15 @@ func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	return v, x.counters, err
 }
 
-// Documents yields every document as of one moment: first those with a record, by ID, then those without,
-// by stored fingerprint. It stops at the first error, which it yields. The index must not be closed within
-// the loop.
+// Documents yields every document as of one moment: first those with a record, by ID, then those
+// without, by stored fingerprint. It stops at the first error, which it yields. The index must not
+// be closed within the loop.
 func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 	return x.documents(ctx, 1, true)
 }
 
-// DocumentsAfter yields the documents that have a record and a larger ID, as Documents does: a list of all
-// documents can be read in parts, each of which starts after the last ID of the part before.
+// DocumentsAfter yields the documents that have a record and a larger ID, as Documents does: a list
+// of all documents can be read in parts, each of which starts after the last ID of the part before.
 func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Document, error] {
 	return x.documents(ctx, min(id, math.MaxUint64-1)+1, false)
 }
@@ -51,8 +51,8 @@ func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq
 	}
 }
 
-// eachDocument calls yield with the documents of a view until it returns false: those with a record from
-// the first ID on and, if bare is set, those without.
+// eachDocument calls yield with the documents of a view until it returns false: those with a record
+// from the first ID on and, if bare is set, those without.
 func eachDocument(ctx context.Context, v *store.View, first uint64, bare bool, yield func(Document) bool) error {
 	recorded := roaring64.New() // if there are documents without a record
 	for r, err := range v.Records(first) {
@@ -97,15 +97,15 @@ type VerifyOptions = verify.Options
 //	Err      error  // the error that Message describes; may be nil
 type Problem = verify.Problem
 
-// Verify checks that all files and entries can be read, follow docs/format.md, and agree with each other
-// and with the index in memory. It yields every problem, in no particular order; docs/operations.md
-// explains the kinds. It checks one snapshot, while reads and writes continue. The first entry or file that
-// cannot be read ends the check. Open has checked the log.
+// Verify checks that all files and entries can be read, follow docs/format.md, and agree with each
+// other and with the index in memory. It yields every problem, in no particular order;
+// docs/operations.md explains the kinds. It checks one snapshot, while reads and writes continue.
+// The first entry or file that cannot be read ends the check. Open has checked the log.
 //
 // Verify reads the files twice, and keeps about 2 bits per ID and one saved filter in memory.
 //
-// If the context ends or the store fails, the last Problem is Unchecked with that error. After a break
-// nothing more is read. The index must not be closed within the loop.
+// If the context ends or the store fails, the last Problem is Unchecked with that error. After a
+// break nothing more is read. The index must not be closed within the loop.
 func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
 		stopped := false

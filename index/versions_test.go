@@ -125,7 +125,7 @@ func TestStoredFormat(t *testing.T) {
 		}
 		must(t, x.Close())
 		if i == 0 && !maps.Equal(readFiles(t, dir), before) {
-			t.Error("it was changed by reading it")
+			t.Error("the files changed although the index was open read-only")
 		}
 	}
 }

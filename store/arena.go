@@ -11,9 +11,9 @@ import (
 	"github.com/neardup/neardup/internal/process"
 )
 
-// arena holds packed blocks in memory outside the Go heap. Blocks are added until the arena is full, and they
-// stay in place until the last Tables that share the arena are released. So a reader that holds Tables reads a
-// block without a lock and without a copy.
+// arena holds packed blocks in memory outside the Go heap. Blocks are added until the arena is
+// full, and they stay in place until the last Tables that share the arena are released. So a reader
+// that holds Tables reads a block without a lock and without a copy.
 type arena struct {
 	limit   int64         // bytes of memory
 	bytes   atomic.Int64  // of the blocks, each rounded up to blockAlign
@@ -28,8 +28,8 @@ type arena struct {
 	directories []*directory // freed with the memory
 }
 
-// place is the position of a block in an arena: its offset in units of blockAlign, and in the low bits its length.
-// It is 0 if the block is not in the arena.
+// place is the position of a block in an arena: its offset in units of blockAlign, and in the low
+// bits its length. It is 0 if the block is not in the arena.
 type place = atomic.Uint64
 
 const (
@@ -56,8 +56,8 @@ func (a *arena) open() {
 	}
 }
 
-// add copies block i of a directory into the arena, unless it is there already. It reports whether the arena
-// may have room for more.
+// add copies block i of a directory into the arena, unless it is there already. It reports whether
+// the arena may have room for more.
 func (a *arena) add(d *directory, i int, block []byte) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,8 +116,9 @@ func (a *arena) release() {
 	close(a.freed)
 }
 
-// startFilling fills the arena of tables in the background, in the order of the keys. There is memory for one
-// arena, so it waits until the arena before this one has been freed; until then readers read files.
+// startFilling fills the arena of tables in the background, in the order of the keys. There is
+// memory for one arena, so it waits until the arena before this one has been freed; until then
+// readers read files.
 func (s *Store) startFilling(t *Tables, before *arena) {
 	if before == nil {
 		t.arena.open()
@@ -143,8 +144,8 @@ func (s *Store) startFilling(t *Tables, before *arena) {
 	})
 }
 
-// fill adds all packed blocks to the arena until it is full. It leaves out what cannot be read: a reader that needs
-// such a block gets the error.
+// fill adds all packed blocks to the arena until it is full. It leaves out what cannot be read: a
+// reader that needs such a block gets the error.
 func (t *Tables) fill() {
 	v, err := t.View()
 	if err != nil {
@@ -170,8 +171,9 @@ func (t *Tables) fill() {
 	}
 }
 
-// limitPebbleCache keeps Pebble's cache from growing by more than fillingRoom until the caller calls release, unless
-// Options.CacheBytes limits the cache: each packed block is read once, and then it is in the arena.
+// limitPebbleCache keeps Pebble's cache from growing by more than fillingRoom until the caller
+// calls release, unless Options.CacheBytes limits the cache: each packed block is read once, and
+// then it is in the arena.
 func (s *Store) limitPebbleCache() (release func()) {
 	cache := s.options.Cache
 	memtables := s.Metrics().MemTable // reserved in the cache
@@ -181,8 +183,8 @@ func (s *Store) limitPebbleCache() (release func()) {
 	return func() {}
 }
 
-// waitForFilling waits until no arena is being filled. If the store has failed, then a read may never return,
-// so it waits at most a second.
+// waitForFilling waits until no arena is being filled. If the store has failed, then a read may
+// never return, so it waits at most a second.
 func (s *Store) waitForFilling() {
 	ended := make(chan struct{})
 	go func() { s.filling.Wait(); close(ended) }()
@@ -193,8 +195,8 @@ func (s *Store) waitForFilling() {
 	}
 }
 
-// Memory for caches if Options do not limit it: all packed blocks, in half of the machine's memory at most, and
-// for Pebble's cache an eighth of the machine's memory, 512 MiB at most.
+// Memory for caches if Options do not limit it: all packed blocks, in half of the machine's memory
+// at most, and for Pebble's cache an eighth of the machine's memory, 512 MiB at most.
 const (
 	maxPebbleBytes = 512 << 20
 	pebbleShare    = 8
@@ -209,8 +211,9 @@ func pebbleCacheBytes(total int64) int64 {
 	return min(maxPebbleBytes, process.Memory()/pebbleShare)
 }
 
-// writeBytes returns the room in Pebble's cache for memtables, which Pebble reserves there. A limit of the caller
-// includes them. One memtable is written, one is flushed or kept for reuse, and an iterator may hold a third.
+// writeBytes returns the room in Pebble's cache for memtables, which Pebble reserves there. A limit
+// of the caller includes them. One memtable is written, one is flushed or kept for reuse, and an
+// iterator may hold a third.
 func writeBytes(total int64) int64 {
 	if total > 0 {
 		return 0
@@ -218,8 +221,8 @@ func writeBytes(total int64) int64 {
 	return 3 * int64(memTableBytes(pebbleCacheBytes(0)))
 }
 
-// packedCacheBytes returns the memory for packed blocks: the size of all blocks, but at most three quarters of the
-// limit for caches or, without a limit, half of the machine's memory.
+// packedCacheBytes returns the memory for packed blocks: the size of all blocks, but at most three
+// quarters of the limit for caches or, without a limit, half of the machine's memory.
 func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
 	if total > 0 {
 		return min(wantedCacheBytes(tables), total/4*3)
@@ -246,7 +249,8 @@ func wantedCacheBytes(tables []PackedTableInfo) (bytes int64) {
 	return (bytes + blockAlign - 1) &^ (blockAlign - 1)
 }
 
-// CacheShort describes the shortage if the cache is too small for all packed blocks. Otherwise it returns "".
+// CacheShort describes the shortage if the cache is too small for all packed blocks. Otherwise it
+// returns "".
 func (t *Tables) CacheShort() string {
 	wanted := wantedCacheBytes(t.packing.tables)
 	if t.arena == nil || t.arena.limit >= wanted {

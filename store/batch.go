@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Batch gathers writes that become visible, and durable, together. Its methods fail only if the batch
-// grows beyond Pebble's limit of 4 GB; Apply returns the first such error.
+// Batch gathers writes that become visible, and durable, together. Its methods fail only if the
+// batch grows beyond Pebble's limit of 4 GB; Apply returns the first such error.
 type Batch struct {
 	batch  *pebble.Batch
 	live   byte // keyspace of the epoch that commits write to
@@ -20,7 +20,8 @@ type Batch struct {
 	buffer []byte
 }
 
-// NewBatch returns an empty batch. It must be applied or closed, and applied before the next Freeze.
+// NewBatch returns an empty batch. It must be applied or closed, and applied before the next
+// Freeze.
 func (s *Store) NewBatch() *Batch {
 	return &Batch{batch: s.db.NewBatch(), live: s.tables.Load().newest()}
 }
@@ -77,12 +78,12 @@ func (b *Batch) SetCounters(c Counters) {
 	b.keep(b.batch.Set(metaKey("counters"), c.encode(), nil))
 }
 
-// applyPatience is how long Apply waits for a batch in progress after a failure. A batch that completes
-// in that time is visible, and reported as applied.
+// applyPatience is how long Apply waits for a batch in progress after a failure. A batch that
+// completes in that time is visible, and reported as applied.
 const applyPatience = 2 * time.Second
 
-// Commit is a batch that was applied: visible, and on its way to the disk. Any number of goroutines may
-// wait for it. A nil Commit is durable.
+// Commit is a batch that was applied: visible, and on its way to the disk. Any number of goroutines
+// may wait for it. A nil Commit is durable.
 type Commit struct{ wait func() error }
 
 // Wait waits until the commit, and every commit before it, is durable.
@@ -93,9 +94,10 @@ func (c *Commit) Wait() error {
 	return c.wait()
 }
 
-// Apply makes the batch visible to every View opened from now on. With durable, Last then returns its
-// Commit; without, the batch becomes durable some time later. Batches become durable in the order in
-// which they are applied. The batch must not be used again. Calls are serialized by the caller.
+// Apply makes the batch visible to every View opened from now on. With durable, Last then returns
+// its Commit; without, the batch becomes durable some time later. Batches become durable in the
+// order in which they are applied. The batch must not be used again. Calls are serialized by the
+// caller.
 func (s *Store) Apply(b *Batch, durable bool) error {
 	if err := s.writable(); err != nil {
 		return errors.Join(err, b.Close())
@@ -128,9 +130,9 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 	return err
 }
 
-// Last returns the newest commit that was applied as durable, or nil. A writer that names a document in its
-// answer must wait for the commit that Last returns after the View with the document was opened. Queries may
-// return documents that are not durable yet.
+// Last returns the newest commit that was applied as durable, or nil. A writer that names a
+// document in its answer must wait for the commit that Last returns after the View with the
+// document was opened. Queries may return documents that are not durable yet.
 func (s *Store) Last() *Commit { return s.last.Load() }
 
 // Sync makes all applied batches durable.
@@ -172,8 +174,8 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// fail keeps the first failed write. After it the contents of the log are unknown until the index is opened
-// again.
+// fail keeps the first failed write. After it the contents of the log are unknown until the index
+// is opened again.
 func (s *Store) fail(err error) error {
 	if err == nil {
 		return nil

@@ -24,8 +24,8 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The log is complete up to the last step of a Rewrite, or the copy would have the step without the writes
-	// before it. With Pebble's own, a log that fails ends the process.
+	// The log is complete up to the last step of a Rewrite, or the copy would have the step without
+	// the writes before it. With Pebble's own, a log that fails ends the process.
 	if err := s.Sync(); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ type Posting struct {
 	IDs    IDs
 }
 
-// Postings yields the entries of table 0 from a stored fingerprint on, in ascending order, without the
-// IDs that have been removed. A fingerprint without documents is left out.
+// Postings yields the entries of table 0 from a stored fingerprint on, in ascending order, without
+// the IDs that have been removed. A fingerprint without documents is left out.
 func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		removed, err := v.Removed()
@@ -74,8 +74,8 @@ func (v *View) HasLive() (bool, error) {
 	return false, nil
 }
 
-// RemovedIn yields the IDs that were removed in an epoch, in ascending order. Epoch 0 is the frozen one,
-// if there is one.
+// RemovedIn yields the IDs that were removed in an epoch, in ascending order. Epoch 0 is the frozen
+// one, if there is one.
 func (v *View) RemovedIn(epoch int) iter.Seq2[uint64, error] {
 	return v.removedFrom(epoch, 0)
 }
@@ -90,8 +90,8 @@ func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
 	})
 }
 
-// Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all IDs
-// that they have.
+// Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all
+// IDs that they have.
 func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		next, stop := iter.Pull2(v.liveEntries(first))
@@ -127,7 +127,8 @@ func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
 	}
 }
 
-// liveEntry is the live entries of a stored fingerprint in table 0. ids is valid until the next one.
+// liveEntry is the live entries of a stored fingerprint in table 0. ids is valid until the next
+// one.
 type liveEntry struct {
 	stored uint64
 	ids    []uint64

@@ -275,7 +275,7 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 		}
 		t.Logf("%d faults, Open refused %d times", tried, refused)
 		if refused < tried/4 {
-			t.Errorf("%d of %d faults were told", refused, tried)
+			t.Errorf("%d of %d faults returned an error", refused, tried)
 		}
 	}
 }
@@ -335,7 +335,7 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond) // for later work in the background
 			if names, err := mem.List(""); err != nil || len(names) != 1 {
-				t.Errorf("there is %q after it, %v", names, err)
+				t.Errorf("files after Checkpoint: %q, %v", names, err)
 			}
 			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)

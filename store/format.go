@@ -68,8 +68,8 @@ func countKey(id uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{countKeyspace}, id)
 }
 
-// keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the same
-// for all documents whose keys have that hash.
+// keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the
+// same for all documents whose keys have that hash.
 func keyKey(hash, id uint64) []byte { return appendKeyKey(nil, hash, id) }
 
 func appendKeyKey(dst []byte, hash, id uint64) []byte {
@@ -156,8 +156,8 @@ type Record struct {
 	Key         string
 }
 
-// Bare reports whether a record holds nothing but a fingerprint and a time. A bulk load stores such a
-// document without a record.
+// Bare reports whether a record holds nothing but a fingerprint and a time. A bulk load stores such
+// a document without a record.
 func (r *Record) Bare() bool {
 	return r.Shingles.IsZero() && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
 }
@@ -281,8 +281,8 @@ func (d *recordDecoder) nonzero(field string, v uint64) uint64 {
 
 // comparer orders keys by their bytes. Its name is part of the storage format.
 //
-// Entries of the key keyspace, and live entries of table 0, end in a document ID. Split cuts the ID off,
-// so that the Bloom filter of a file answers for a key hash, or for a stored fingerprint.
+// Entries of the key keyspace, and live entries of table 0, end in a document ID. Split cuts the ID
+// off, so that the Bloom filter of a file answers for a key hash, or for a stored fingerprint.
 var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "neardup.1"
@@ -301,7 +301,8 @@ func splitKey(key []byte) int {
 	return len(key)
 }
 
-// prefixLen returns the length of the prefix of keys that end in an ID. It returns 0 for other keys.
+// prefixLen returns the length of the prefix of keys that end in an ID. It returns 0 for other
+// keys.
 func prefixLen(key []byte) int {
 	switch {
 	case len(key) == 0:
@@ -319,8 +320,8 @@ func appendSuccessor(dst, prefix []byte) []byte {
 	if n := prefixLen(prefix); n == 0 || len(prefix) < n {
 		return append(append(dst, prefix...), 0)
 	}
-	// All keys that begin with a whole prefix have that prefix. The next key does not begin with it. A whole
-	// prefix begins with the name of a keyspace, so not all of its bytes are 0xff.
+	// All keys that begin with a whole prefix have that prefix. The next key does not begin with
+	// it. A whole prefix begins with the name of a keyspace, so not all of its bytes are 0xff.
 	dst = append(dst, bytes.TrimRight(prefix, "\xff")...)
 	dst[len(dst)-1]++
 	return dst

@@ -230,13 +230,13 @@ func (s *Store) create(h Header) error {
 		return err
 	}
 	s.tables.Load().packing.plan = h.Plan
-	// Pebble starts the first log before it knows its format version. Chunks of that log do not record
-	// which bytes were synced before them. A flush starts the next log.
+	// Pebble starts the first log before it knows its format version. Chunks of that log do not
+	// record which bytes were synced before them. A flush starts the next log.
 	return s.fail(s.guard(s.db.Flush))
 }
 
-// Meta returns the meta entries as they were when the store was opened or created, with the current plan, epochs
-// and packed tables.
+// Meta returns the meta entries as they were when the store was opened or created, with the current
+// plan, epochs and packed tables.
 func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta

@@ -18,8 +18,8 @@ type Remains struct {
 	// Unreadable, if set, is called with the error of each place that cannot be read.
 	Unreadable func(error)
 
-	// Lost is the number of documents that Documents has seen but cannot yield: their record, or whether they
-	// were removed, cannot be read.
+	// Lost is the number of documents that Documents has seen but cannot yield: their record, or
+	// whether they were removed, cannot be read.
 	Lost uint64
 
 	err error // that says nothing of the files, such as too many open files
@@ -64,8 +64,8 @@ func (r *Remains) Counters() (c Counters, ok bool) {
 	return c, found && err == nil
 }
 
-// Documents yields the ID and the record of every document that can be read: first those with a record, by
-// ID, then the documents of bulk loads, which have none.
+// Documents yields the ID and the record of every document that can be read: first those with a
+// record, by ID, then the documents of bulk loads, which have none.
 func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 	return func(yield func(uint64, Record) bool) {
 		r.Lost = 0

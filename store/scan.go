@@ -110,8 +110,8 @@ type Unknown struct {
 	Key      []byte
 }
 
-// Unknown yields the keys that belong to no keyspace or meta name of the format, no table of a plan with
-// that many tables, or no epoch of the view.
+// Unknown yields the keys that belong to no keyspace or meta name of the format, no table of a plan
+// with that many tables, or no epoch of the view.
 func (v *View) Unknown(tables int) iter.Seq2[Unknown, error] {
 	return func(yield func(Unknown, error) bool) {
 		end, stopped := []byte(nil), false // of the known keys so far
@@ -140,8 +140,8 @@ func (v *View) Unknown(tables int) iter.Seq2[Unknown, error] {
 	}
 }
 
-// knownSpans returns the spans of keys that readers of the view look at, in ascending order: the first key
-// of each, and the first key after it.
+// knownSpans returns the spans of keys that readers of the view look at, in ascending order: the
+// first key of each, and the first key after it.
 func (v *View) knownSpans(tables int) (spans [][2][]byte) {
 	for _, keyspace := range []byte{documentKeyspace, keyKeyspace} {
 		spans = append(spans, [2][]byte{{keyspace}, keyspaceEnd(keyspace)})
@@ -163,8 +163,8 @@ func (v *View) knownSpans(tables int) (spans [][2][]byte) {
 	return spans
 }
 
-// entries yields the entries from first to the one before end until yield returns false. nil stands for no
-// bound.
+// entries yields the entries from first to the one before end until yield returns false. nil stands
+// for no bound.
 func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) error {
 	it, err := v.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
 	if err != nil {

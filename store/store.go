@@ -1,9 +1,10 @@
-// Package store reads and writes the files of an index: one Pebble database. docs/format.md specifies its
-// keyspaces, keys and values.
+// Package store reads and writes the files of an index: one Pebble database. docs/format.md
+// specifies its keyspaces, keys and values.
 //
-// A Batch is visible and durable as a whole or not at all. A View shows one snapshot of the database. Open
-// refuses a directory that is not an index of a known format with a named error, and does not change it.
-// The package knows nothing about Hamming distances: package index decides what the tables hold.
+// A Batch is visible and durable as a whole or not at all. A View shows one snapshot of the
+// database. Open refuses a directory that is not an index of a known format with a named error, and
+// does not change it. The package knows nothing about Hamming distances: package index decides what
+// the tables hold.
 //
 // A Store is safe for concurrent use. A View or a Batch is for one goroutine at a time.
 package store
@@ -48,8 +49,8 @@ type Options struct {
 	Create   *Header // create the store with this header if it does not exist; nil: it must exist
 	ReadOnly bool    // refuse writes; Create is then ignored
 
-	// Accept, if not nil, is called with the header and the counters of an existing store before Open changes
-	// it. If Accept returns an error, then Open returns that error.
+	// Accept, if not nil, is called with the header and the counters of an existing store before
+	// Open changes it. If Accept returns an error, then Open returns that error.
 	Accept func(Header, Counters) error
 
 	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
@@ -95,8 +96,8 @@ type Store struct {
 	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
 
-// Open opens or creates the store in dir. Errors are fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked,
-// fault.ErrCorrupt, and errors of the file system.
+// Open opens or creates the store in dir. Errors are fs.ErrNotExist, ErrNotIndex, ErrVersion,
+// ErrLocked, fault.ErrCorrupt, and errors of the file system.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.FS = fileSystem(opts.FS)
 	if opts.ReadOnly {
@@ -182,8 +183,8 @@ func (s *Store) load(opts Options) error {
 	return nil
 }
 
-// loadMeta reads the meta entries. It reports false for a database without any entry, which an interrupted
-// creation has left.
+// loadMeta reads the meta entries. It reports false for a database without any entry, which an
+// interrupted creation has left.
 func (s *Store) loadMeta() (found bool, err error) {
 	v, err := s.View()
 	if err != nil {
@@ -237,14 +238,16 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 	return o
 }
 
-// memTableBytes returns a sixteenth of the memory for caches, within bounds. Larger memtables are merged less often.
+// memTableBytes returns a sixteenth of the memory for caches, within bounds. Larger memtables are
+// merged less often.
 func memTableBytes(cache int64) uint64 {
 	return uint64(min(max(cache/16, minMemTableBytes), maxMemTableBytes))
 }
 
-// recordsApart makes Pebble write records into files of their own. Records are most of the bytes and are written
-// in the order of their keys, so files of records do not overlap and need no merges. In the same files as
-// keys and tables, records would be rewritten with every merge of these.
+// recordsApart makes Pebble write records into files of their own. Records are most of the bytes
+// and are written in the order of their keys, so files of records do not overlap and need no
+// merges. In the same files as keys and tables, records would be rewritten with every merge of
+// these.
 func recordsApart(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	switch {
 	case bytes.Compare(start, []byte{documentKeyspace}) < 0:
@@ -270,9 +273,9 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	}
 }
 
-// Fatalf is called if Pebble cannot continue without a risk to data. It must not return. It panics, since a
-// panic leaves a stack trace and an exit does not. failfs keeps errors of the file system from Pebble, so
-// Fatalf reports errors in Pebble itself.
+// Fatalf is called if Pebble cannot continue without a risk to data. It must not return. It panics,
+// since a panic leaves a stack trace and an exit does not. failfs keeps errors of the file system
+// from Pebble, so Fatalf reports errors in Pebble itself.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	panic(fmt.Sprintf("neardup/store: "+format, args...))
@@ -317,12 +320,12 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// guard calls Pebble. It returns ErrFailed if the store has failed or fails during the call, which may then
-// never return.
+// guard calls Pebble. It returns ErrFailed if the store has failed or fails during the call, which
+// may then never return.
 func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 
-// Close makes all applied batches durable and waits for background work. If the store has failed, it does
-// neither and returns ErrFailed. No View may be open.
+// Close makes all applied batches durable and waits for background work. If the store has failed,
+// it does neither and returns ErrFailed. No View may be open.
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {

@@ -13,9 +13,9 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// View reads one snapshot of the store. It must be closed; until then it keeps memory and files from
-// being freed. Methods that yield many entries have iterators of their own, so they may be called within
-// each other's loops. A View is for one goroutine at a time.
+// View reads one snapshot of the store. It must be closed; until then it keeps memory and files
+// from being freed. Methods that yield many entries have iterators of their own, so they may be
+// called within each other's loops. A View is for one goroutine at a time.
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
@@ -49,8 +49,8 @@ func (v *View) Close() error {
 	return v.tables.CloseIter(v.it)
 }
 
-// Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is valid until
-// v is closed, and need not be closed.
+// Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is
+// valid until v is closed, and need not be closed.
 func (v *View) Frozen() *View { return newView(v.it, v.packed, v.live[:len(v.live)-1]) }
 
 // Clone opens another view of the same snapshot.
@@ -66,8 +66,9 @@ func (v *View) Clone() (*View, error) {
 	return clone, nil
 }
 
-// Get returns the value of a key, which is valid until the next call. It returns pebble.ErrNotFound if the key
-// does not exist. The key must be its own prefix (comparer), so that Bloom filters exclude files.
+// Get returns the value of a key, which is valid until the next call. It returns pebble.ErrNotFound
+// if the key does not exist. The key must be its own prefix (comparer), so that Bloom filters
+// exclude files.
 func (v *View) Get(key []byte) ([]byte, io.Closer, error) {
 	if !v.it.SeekPrefixGE(key) {
 		if err := v.it.Error(); err != nil {
@@ -83,9 +84,10 @@ type noCloser struct{}
 
 func (noCloser) Close() error { return nil }
 
-// Scan yields the live entries of a table from first to last, both included, in ascending order within
-// each epoch, until yield returns false. It yields a fingerprint of several documents once per epoch. This
-// is the probe of the live entries: the paper's (section 3.1), with a range scan instead of a binary search.
+// Scan yields the live entries of a table from first to last, both included, in ascending order
+// within each epoch, until yield returns false. It yields a fingerprint of several documents once
+// per epoch. This is the probe of the live entries: the paper's (section 3.1), with a range scan
+// instead of a binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
 	for _, keyspace := range v.live {
 		if more, err := v.scanEpoch(keyspace, table, first, last, yield); err != nil || !more {
@@ -133,8 +135,8 @@ func (v *View) scanEpoch(keyspace byte, table int, first, last uint64, yield fun
 // manyCopies is the number of documents of one fingerprint from which a scan skips the others.
 const manyCopies = 16
 
-// AppendLive appends up to n IDs of the live entries of a stored fingerprint, in ascending order, from an
-// ID on, removed IDs included.
+// AppendLive appends up to n IDs of the live entries of a stored fingerprint, in ascending order,
+// from an ID on, removed IDs included.
 func (v *View) AppendLive(dst []uint64, stored, from uint64, n int) ([]uint64, error) {
 	for _, keyspace := range v.live {
 		if n == 0 {
@@ -230,8 +232,8 @@ func (v *View) Generation() uint64 { return v.tables.Generation() }
 // Epochs returns the number of epochs: 1, or 2 if one is frozen. Epoch 0 is the frozen one then.
 func (v *View) Epochs() int { return len(v.live) }
 
-// Live yields the live entries of a table in an epoch, in ascending order. In table 0 a fingerprint comes
-// once for each of its documents.
+// Live yields the live entries of a table in an epoch, in ascending order. In table 0 a fingerprint
+// comes once for each of its documents.
 func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	keyspace, length := v.live[epoch], tableKeyLen
 	if table == 0 {
@@ -245,8 +247,8 @@ func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	})
 }
 
-// LastLiveID returns the largest ID of the live entries of an epoch, removed IDs included. It is 0 if there are
-// none. It reads all live entries of table 0.
+// LastLiveID returns the largest ID of the live entries of an epoch, removed IDs included. It is 0
+// if there are none. It reads all live entries of table 0.
 func (v *View) LastLiveID(epoch int) (last uint64, err error) {
 	keyspace := v.live[epoch]
 	ids := scan(v, tableStart(keyspace, 0), tableEnd(keyspace, 0), func(key, _ []byte) (uint64, error) { return keyNumber(key, liveKeyLen) })
@@ -259,8 +261,8 @@ func (v *View) LastLiveID(epoch int) (last uint64, err error) {
 	return last, nil
 }
 
-// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable. A chunk is valid until
-// the next one.
+// FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable. A chunk is
+// valid until the next one.
 func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	next := uint64(0)
 	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
@@ -331,7 +333,8 @@ func (r *reader) IsRemoved(id uint64) (found bool, err error) {
 	return found, err
 }
 
-// PackedIDs returns the IDs that the packed tables have of a stored fingerprint, removed IDs included.
+// PackedIDs returns the IDs that the packed tables have of a stored fingerprint, removed IDs
+// included.
 func (r *reader) PackedIDs(stored uint64) (IDs, error) {
 	if len(r.packed) == 0 {
 		return IDs{}, nil

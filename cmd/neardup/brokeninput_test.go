@@ -72,9 +72,9 @@ func wantBroken(t *testing.T, args []string, in io.Reader, name, reason string) 
 	}
 	if args[0] == "import" {
 		if !strings.Contains(diagnostics.String(), " fingerprints stored") {
-			t.Errorf("%v: what can be read was not stored:\n%s", args, &diagnostics)
+			t.Errorf("%v: a readable document was not stored:\n%s", args, &diagnostics)
 		}
 	} else if !strings.Contains(out.String(), "one") && !strings.Contains(out.String(), "00000000000000ff") {
-		t.Errorf("%v: what can be read has no answer: %q\n%s", args, &out, &diagnostics)
+		t.Errorf("%v: a readable document has no answer: %q\n%s", args, &out, &diagnostics)
 	}
 }

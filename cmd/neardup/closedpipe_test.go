@@ -59,7 +59,7 @@ func TestClosedPipe(t *testing.T) {
 		}
 		w.Close()
 		if code != exitUnread || strings.Contains(diagnostics.String(), "pipe") {
-			t.Errorf("neardup %s ended with %d and said\n%s", args, code, &diagnostics)
+			t.Errorf("neardup %s: exit code %d, standard error:\n%s", args, code, &diagnostics)
 		}
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

@@ -45,7 +45,7 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	cmd.Wait()
 	stderr = diagnostics.String()
 	if got, want := cmd.ProcessState.ExitCode(), exitSignal+int(sig.(syscall.Signal)); got != want || !strings.Contains(stderr, "interrupted; ") {
-		t.Fatalf("%v ended with %d, not %d, and said\n%s", cmd.Args[1:], got, want, stderr)
+		t.Fatalf("%v: exit code %d, want %d, standard error:\n%s", cmd.Args[1:], got, want, stderr)
 	}
 	return printed.String(), stderr
 }

@@ -262,7 +262,7 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Fatal("it goes on after a failed write")
+		t.Fatal("the server continues after a failed write")
 	}
 	if code := server.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(server.said.String(), "a write to the index failed") {
 		t.Errorf("exit code %d: %s", code, server.said)

@@ -48,7 +48,7 @@ func dedupTwice(t *testing.T, folders ...string) {
 		t.Fatalf("%d verdicts, then %d", len(first), len(second))
 	}
 	if !slices.Equal(stored, again) {
-		t.Errorf("the second run changed what is stored: %d documents, then %d", len(stored), len(again))
+		t.Errorf("the second run changed the documents: %d, then %d", len(stored), len(again))
 	}
 	changed := make(map[string]bool) // keys with several texts in the corpus
 	for _, v := range first {

@@ -1,16 +1,17 @@
 // Package beam finds near-duplicates among fingerprints with Apache Beam: all pairs of a
 // collection, its clusters, and the matches of many queries. It runs on Flink, Spark or Dataflow,
-// or on one machine with Prism. If the fingerprints fit on one machine, `neardup pairs` needs
-// less: see docs/distributed.md.
+// or on one machine with Prism. If the fingerprints fit on one machine, `neardup pairs` needs less:
+// see docs/distributed.md.
 //
 // Pairs and Scan are exact. They return every pair of different fingerprints within the distance
 // once, for any collection and for any bundles and retries of the runner. They neither sample
 // fingerprints nor truncate buckets.
 //
-// If two fingerprints differ in at most k bits, then at least one of k+1 blocks of bits is equal
-// in both (Manku, Jain and Das Sarma, WWW 2007, section 3.1). Therefore each fingerprint belongs
-// to one group in each of k+1 tables, by the leading bits of a block. Each group is joined
-// separately. A bundle emits one packed blob per group, not a record per fingerprint.
+// If two fingerprints differ in at most k bits, then at least one of k+1 blocks of bits is equal in
+// both. This is the principle of Manku, Jain and Das Sarma, WWW 2007, section 3.1. Therefore each
+// fingerprint belongs to one group in each of k+1 tables, by the leading bits of a block. Each
+// group is joined separately. A bundle emits one packed blob per group, not a record per
+// fingerprint.
 //
 // Equal fingerprints count as one. Join documents to the results by their fingerprints, with
 // beam.CoGroupByKey.

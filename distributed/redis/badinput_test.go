@@ -189,7 +189,7 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	}
 	x.grace = 0
 	if swept, err := x.Sweep(ctx); err != nil || swept.Buckets == 0 {
-		t.Errorf("Sweep, with what was never committed: %+v, %v", swept, err)
+		t.Errorf("Sweep with an uncommitted document: %+v, %v", swept, err)
 	}
 	if n, err := x.Delete(ctx, "a"); err != nil || n != 1 {
 		t.Errorf("Delete: %d, %v", n, err)

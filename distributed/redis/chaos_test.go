@@ -361,7 +361,7 @@ func TestRecrawlsDuringFaults(t *testing.T) {
 					v, err := checkedOne(t.Context(), x, d)
 					must(t, err)
 					if matches, err := x.Query(t.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope}); err != nil || len(matches) == 0 {
-						t.Fatalf("%v was said of %s, and nothing is stored that is like it: %v", v, d.Key, err)
+						t.Fatalf("verdict %v for %s, but no stored document matches: %v", v, d.Key, err)
 					}
 				}
 			}

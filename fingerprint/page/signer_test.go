@@ -84,7 +84,7 @@ func TestParseSigner(t *testing.T) {
 				continue
 			}
 			if again.Name() != s.Name() || again.SignKind(HTML, "", body) != s.SignKind(HTML, "", body) {
-				t.Errorf("%s came back as %s", s.Name(), again.Name())
+				t.Errorf("ParseSigner(%s) returns %s", s.Name(), again.Name())
 			}
 		}
 	}

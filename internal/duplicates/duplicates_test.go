@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		if again, err := Decode(c.Append(nil)); err != nil || again != c {
-			t.Fatalf("%+v comes back as %+v, %v", c, again, err)
+			t.Fatalf("%+v is decoded as %+v, %v", c, again, err)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestFileSystemErrors(t *testing.T) {
 					if operations.Load() <= at {
 						break
 					}
-					t.Fatalf("operation %d failed, but no error came back", at)
+					t.Fatalf("operation %d failed, but no call returned an error", at)
 				}
 				failures++
 				if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spill/here") {

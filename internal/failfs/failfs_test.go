@@ -43,7 +43,7 @@ func TestPebbleVersion(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	must(t, err)
 	if !strings.Contains(string(mod), "github.com/cockroachdb/pebble/v2 "+pebbleVersion+"\n") {
-		t.Errorf("what leans on Pebble was looked at for %s", pebbleVersion)
+		t.Errorf("this package was checked for Pebble %s", pebbleVersion)
 	}
 }
 

@@ -31,7 +31,7 @@ func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
 		t.Fatalf("%v", err)
 	}
 	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form || f.lineBits != back.lineBits {
-		t.Fatalf("form %d of %d bytes came back as form %d of %d", f.form, f.Bytes(), back.form, back.Bytes())
+		t.Fatalf("form %d of %d bytes was loaded as form %d of %d", f.form, f.Bytes(), back.form, back.Bytes())
 	}
 	return back
 }
@@ -154,7 +154,7 @@ func TestFilterChunksRefused(t *testing.T) {
 	broken := errors.New("disk on fire")
 	_, err := LoadPrefix(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
 	if !errors.Is(err, broken) || errors.Is(err, ErrUnusable) {
-		t.Errorf("an error of the chunks comes back as %v", err)
+		t.Errorf("an error of the chunks is returned as %v", err)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestMultiIndexUnderWork(t *testing.T) {
 			t.Errorf("at most %d bytes: known is %v", limit, known)
 		}
 		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(slices.Concat(fps, filled), 0, 16)) {
-			t.Error("not what was added")
+			t.Error("not the added fingerprints")
 		}
 	}
 }
@@ -143,6 +143,6 @@ func TestMultiIndexOfOneBlock(t *testing.T) {
 		t.Errorf("in another block: %x, %v", near, known)
 	}
 	if !h.MayContain(fps[1]) || h.MayContain(fps[1]|1) {
-		t.Error("what is there is not, or the other way round")
+		t.Error("a fingerprint is missing or unexpected")
 	}
 }

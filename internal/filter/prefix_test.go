@@ -76,7 +76,7 @@ func checkNear(t interface {
 	}
 	got := f.AppendCandidates([]uint64{42}, q, radius)
 	if got[0] != 42 {
-		t.Fatalf("%s: what dst held is gone", name)
+		t.Fatalf("%s: the earlier content of dst is lost", name)
 	}
 	got = got[1:]
 	slices.Sort(got)

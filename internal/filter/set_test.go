@@ -319,7 +319,7 @@ func TestSetLoads(t *testing.T) {
 			t.Errorf("%.3f probes of a stranger left", left)
 		}
 		if len(told) != 1 || !errors.Is(told[0], c.err) {
-			t.Errorf("%s: told %v", c.name, told)
+			t.Errorf("%s: reported %v", c.name, told)
 		}
 		checkSet(t, rng, setPlans[1], s, store.visible, c.name)
 		s.Close()
@@ -367,7 +367,7 @@ func TestSetLoadsSavedFilters(t *testing.T) {
 		name := fmt.Sprintf("broken %b", broken)
 		checkSet(t, rng, setPlans[1], s, slices.Concat(old, since, later), name)
 		if (all == 1) != (broken != 0) || (sinces == 1) != (broken != 3) || strangersLeft(s, rng) > 0.2 {
-			t.Errorf("%s: all is scanned %d times, what came since %d times; %.3f probes left", name, all, sinces, strangersLeft(s, rng))
+			t.Errorf("%s: %d full scans, %d scans of later fingerprints; %.3f probes left", name, all, sinces, strangersLeft(s, rng))
 		}
 		s.Close()
 	}
@@ -380,9 +380,9 @@ func TestSetLoadsSavedFilters(t *testing.T) {
 	}
 }
 
-// TestSetSearchesStoredFingerprints compares the search of a set with a scan. The filters were saved
-// or not, and fingerprints are added while the set loads. If they do not fit in memory, the set
-// must report that.
+// TestSetSearchesStoredFingerprints compares the search of a set with a scan. The filters were
+// saved or not, and fingerprints are added while the set loads. If they do not fit in memory, the
+// set must report that.
 func TestSetSearchesStoredFingerprints(t *testing.T) {
 	const seed = 91
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -442,7 +442,7 @@ func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, s
 			t.Fatalf("%s: %016x near to %016x, want %016x", name, found, q, nearOf(all, q, k))
 		}
 		if fits := room == 1<<40; known != fits && (fits || len(fps) > maxFew || room == 0) {
-			t.Fatalf("%s: what is near is known: %v", name, known)
+			t.Fatalf("%s: the set can search near fingerprints: %v", name, known)
 		}
 	}
 	s.Close()

@@ -18,16 +18,16 @@ var ErrRatio = errors.New("ratio of lengths that makes no sense")
 //	longer <= MaxLengthRatio * shorter,
 //
 // with the distance d1 of their Fingerprints, the distance d2 of their Shingles, and the lengths of
-// the shorter and the longer text in tokens. The second line applies if both have Shingles, the third
-// if both lengths are known. Without a ShortAllowance, or without lengths, the second line is
+// the shorter and the longer text in tokens. The second line applies if both have Shingles, the
+// third if both lengths are known. Without a ShortAllowance, or without lengths, the second line is
 // d1 + d2 <= MaxShingleDistance.
 //
-// One word that is replaced changes few shingles of a long text and many of a text of 30 tokens, so the
-// limit of short texts is larger. Pages of 80 to 250 tokens that are near are mostly distinct
+// One word that is replaced changes few shingles of a long text and many of a text of 30 tokens, so
+// the limit of short texts is larger. Pages of 80 to 250 tokens that are near are mostly distinct
 // pages of one template, so their limit is smaller: 17 at 120 tokens with the default limits.
 //
-// The words of two texts (d1) select candidates. Their shingles, which depend on the order of the words,
-// confirm them. Neither depends on repetition, but the lengths do.
+// The words of two texts (d1) select candidates. Their shingles, which depend on the order of the
+// words, confirm them. Neither depends on repetition, but the lengths do.
 //
 // An index does not store a Rule. Each call may use another one.
 type Rule struct {
@@ -55,8 +55,8 @@ func Default(k int) Rule {
 	return Rule{k, MaxShingleDistance, ShortAllowance, MaxLengthRatio}
 }
 
-// String returns the rule on one line: d1 and d2 are the distances of the Fingerprints and the Shingles, and
-// n the tokens of the longer text.
+// String returns the rule on one line: d1 and d2 are the distances of the Fingerprints and the
+// Shingles, and n the tokens of the longer text.
 func (r Rule) String() string {
 	s := fmt.Sprintf("d1 <= %d", r.MaxDistance)
 	switch {
@@ -73,8 +73,9 @@ func (r Rule) String() string {
 	return s
 }
 
-// TextAnalyzer returns the fingerprint.Analyzer with a recorded name. The name is the name of an Analyzer
-// or of a page.Signer, which ends in the name of its Analyzer. TextAnalyzer returns nil for other names.
+// TextAnalyzer returns the fingerprint.Analyzer with a recorded name. The name is the name of an
+// Analyzer or of a page.Signer, which ends in the name of its Analyzer. TextAnalyzer returns nil
+// for other names.
 func TextAnalyzer(name string) *fingerprint.Analyzer {
 	_, behind, _ := strings.Cut(name, " ")
 	for _, n := range []string{name, behind} {
@@ -85,8 +86,8 @@ func TextAnalyzer(name string) *fingerprint.Analyzer {
 	return nil
 }
 
-// With returns the rule with other limits, as index.Options has them: 0 keeps a limit, and a negative
-// one removes it.
+// With returns the rule with other limits, as index.Options has them: 0 keeps a limit, and a
+// negative one removes it.
 func (r Rule) With(maxShingleDistance, shortAllowance int, maxLengthRatio float64) Rule {
 	if maxShingleDistance != 0 {
 		r.MaxShingleDistance = maxShingleDistance
@@ -114,8 +115,8 @@ func (r Rule) Matches(a, b *Document) bool {
 	return distance <= r.MaxDistance && a.Scope == b.Scope && r.Allows(distance, a.Signature(), b.Signature())
 }
 
-// Allows reports whether two signatures match, given that the distance of their Fingerprints is within
-// MaxDistance.
+// Allows reports whether two signatures match, given that the distance of their Fingerprints is
+// within MaxDistance.
 func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && ShingleDistance(distance, a, b) > r.Limit(longer) {
@@ -131,8 +132,8 @@ func ShingleDistance(distance int, a, b fingerprint.Signature) int {
 }
 
 // RulesOut reports whether a document with these Shingles cannot match a signature, whatever the
-// document's length is. The limit is the larger one of those for the length of s, or one token if s has
-// no length, and for a long document.
+// document's length is. The limit is the larger one of those for the length of s, or one token if s
+// has no length, and for a long document.
 func (r Rule) RulesOut(distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature) bool {
 	if r.MaxShingleDistance < 0 || shingles.IsZero() || s.Shingles.IsZero() {
 		return false
@@ -141,8 +142,8 @@ func (r Rule) RulesOut(distance int, shingles fingerprint.ShingleSignature, s fi
 	return distance+s.Shingles.Distance(shingles) > limit
 }
 
-// Limit returns the limit of ShingleDistance, given the tokens of the longer text. If that length is
-// 0, it is not known, and the text counts as long.
+// Limit returns the limit of ShingleDistance, given the tokens of the longer text. If that length
+// is 0, it is not known, and the text counts as long.
 func (r Rule) Limit(longer int) int {
 	if longer == 0 || r.ShortAllowance == 0 || r.MaxShingleDistance < 0 {
 		return r.MaxShingleDistance

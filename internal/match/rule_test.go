@@ -58,7 +58,7 @@ func TestRule(t *testing.T) {
 			d.Shingles, d.Tokens = s.Shingles, s.Tokens
 		}
 		if got := c.rule.Matches(&c.a, &c.b); got != c.want {
-			t.Errorf("%s: %v by what is relevant", c.what, got)
+			t.Errorf("%s: %v with the relevant fields only", c.what, got)
 		}
 	}
 }

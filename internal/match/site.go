@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// siteSample is the number of other documents of the site that a candidate is compared with, and
-	// fewestOfSite the number from which on there are enough. Only the nearest mostCandidates candidates
-	// are looked at for the sample.
+	// siteSample is the number of other documents of the site that a candidate is compared with,
+	// and fewestOfSite the number from which on there are enough. Only the nearest mostCandidates
+	// candidates are looked at for the sample.
 	siteSample     = 16
 	fewestOfSite   = 2
 	mostCandidates = 64
 
-	// With fewer than fewestOfSite, if enough different texts are duplicates of documents of the site, a
-	// candidate matches only texts that differ in about changedShingles shingles.
+	// With fewer than fewestOfSite, if enough different texts are duplicates of documents of the
+	// site, a candidate matches only texts that differ in about changedShingles shingles.
 	changedShingles = 16
 )
 
@@ -29,15 +29,15 @@ type Candidate struct {
 
 // Search finds the document that a page is a duplicate of.
 //
-// The candidates are visited in the order of (distance, ID). The page is a duplicate of the first one that
-// the rule allows and that is on another site or has the text of the page or is near enough. A document of
-// the page's site is near enough if its ShingleDistance is at most half of the median ShingleDistance of
-// the other documents of the site among the candidates: of the first 16, if there are 2. With fewer, it is
-// near enough unless duplicates of these documents with siteTexts different texts were found: then about 16
-// shingles may differ.
+// The candidates are visited in the order of (distance, ID). The page is a duplicate of the first
+// one that the rule allows and that is on another site or has the text of the page or is near
+// enough. A document of the page's site is near enough if its ShingleDistance is at most half of
+// the median ShingleDistance of the other documents of the site among the candidates: of the first
+// 16, if there are 2. With fewer, it is near enough unless duplicates of these documents with
+// siteTexts different texts were found: then about 16 shingles may differ.
 //
-// Documents that are stored are different pages, so their distances show how different two pages of the
-// site are.
+// Documents that are stored are different pages, so their distances show how different two pages of
+// the site are.
 type Search struct {
 	rule      Rule
 	siteTexts int // below 0: every document that the rule allows is near enough
@@ -50,8 +50,9 @@ type Search struct {
 	found *Candidate
 }
 
-// NewSearch begins a search. texts returns the different texts of the candidate's site that are duplicates of it.
-// If siteTexts is negative, or if the rule does not compare Shingles, then sites are ignored.
+// NewSearch begins a search. texts returns the different texts of the candidate's site that are
+// duplicates of it. If siteTexts is negative, or if the rule does not compare Shingles, then sites
+// are ignored.
 func NewSearch(rule Rule, siteTexts int, page *Document, texts func(*Candidate) (duplicates.Texts, error)) *Search {
 	if rule.MaxShingleDistance < 0 || page.Shingles.IsZero() || page.Tokens == 0 {
 		siteTexts = -1

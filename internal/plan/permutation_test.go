@@ -44,10 +44,10 @@ func TestPermutation(t *testing.T) {
 			t.Fatalf("%v: %016x becomes %016x, not %016x", p, a, got, want)
 		}
 		if got := p.invert(p.apply(a)); got != a {
-			t.Fatalf("%v: %016x comes back as %016x", p, a, got)
+			t.Fatalf("%v: the inverse of apply(%016x) is %016x", p, a, got)
 		}
 		if got := p.apply(p.invert(a)); got != a {
-			t.Fatalf("%v: inverse of %016x goes to %016x", p, a, got)
+			t.Fatalf("%v: apply of the inverse of %016x is %016x", p, a, got)
 		}
 		if got := bits.OnesCount64(p.apply(a) ^ p.apply(b)); got != bits.OnesCount64(a^b) {
 			t.Fatalf("%v: distance %d becomes %d", p, bits.OnesCount64(a^b), got)

@@ -123,7 +123,7 @@ func TestWorkersShareNoConstraint(t *testing.T) {
 	j.workers[0].run(fps, constraint{equal: 2, unequal: shared, free: ^fp(3), budget: 5})
 	for i, block := range shared[:cap(shared)] {
 		if i > 0 && block != 0 {
-			t.Fatalf("a worker wrote %v behind the constraint that it was given", block)
+			t.Fatalf("a worker wrote %v after the end of its constraint", block)
 		}
 	}
 }

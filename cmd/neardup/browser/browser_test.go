@@ -36,9 +36,9 @@ func chromium(t *testing.T) string {
 		}
 	}
 	if os.Getenv("NEARDUP_CI") != "" {
-		t.Fatal("there is no chromium")
+		t.Fatal("chromium is not installed")
 	}
-	t.Skip("there is no chromium: the web pages are not tested")
+	t.Skip("chromium is not installed: the web pages are not tested")
 	return ""
 }
 

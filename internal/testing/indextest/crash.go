@@ -131,7 +131,7 @@ func (c *crashes) check(w *World) error {
 	}
 	for _, m := range c.taken {
 		if err := w.afterCrash(m); err != nil {
-			return fmt.Errorf("after a crash at %d to %d, with %d %% of what is not synced: %w", m.before, m.after, m.percent, err)
+			return fmt.Errorf("after a crash at %d to %d, with %d %% of the unsynced data: %w", m.before, m.after, m.percent, err)
 		}
 		w.Moments++
 	}

@@ -2,7 +2,8 @@
 // (docs/format-blocks.md). It also encodes lists of document IDs (docs/format.md).
 //
 // Bytes that a Writer cannot have written cause fault.ErrCorrupt, but never a panic or unbounded
-// memory. A Block is immutable and safe for concurrent use. A Writer is not safe for concurrent use.
+// memory. A Block is immutable and safe for concurrent use. A Writer is not safe for concurrent
+// use.
 package block
 
 import (
@@ -157,8 +158,8 @@ type Comparison struct {
 	fields [8]field
 }
 
-// field is the position of one of eight fields, which have width bytes together. The position is the same
-// in every group of eight, so no field must be shifted.
+// field is the position of one of eight fields, which have width bytes together. The position is
+// the same in every group of eight, so no field must be shifted.
 type field struct {
 	place       uintptr // of the word around it
 	query, mask uint64  // as they lie in that
@@ -197,15 +198,16 @@ func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
 	return dst
 }
 
-// appendNearEights is AppendNear for groups of eight positions. It stops after the last complete group, or
-// after the group that contains to, and returns the end.
+// appendNearEights is AppendNear for groups of eight positions. It stops after the last complete
+// group, or after the group that contains to, and returns the end.
 func (l LowBits) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
 	if c.width != l.width {
 		c.prepare(l.width)
 	}
 	k := c.k
 	end = min((to+7)/8, (len(l.bytes)-7)/int(l.width)) * 8
-	// The words exist: openEliasFano checks this for positions below Len, and end for groups of eight.
+	// The words exist: openEliasFano checks this for positions below Len, and end for groups of
+	// eight.
 	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.bytes)), from/8*int(l.width))
 	for i := from &^ 7; i < end; i += 8 {
 		found := uint(0) // without a loop: that would take a fifth longer
@@ -249,8 +251,8 @@ func (c *Comparison) distance(eight unsafe.Pointer, i int) int {
 	return bits.OnesCount64((word ^ f.query) & f.mask)
 }
 
-// manyLows is the number of fingerprints from which prepare pays. It is above 8, so that the last complete
-// group of eight ends after the first fingerprint.
+// manyLows is the number of fingerprints from which prepare pays. It is above 8, so that the last
+// complete group of eight ends after the first fingerprint.
 const manyLows = 16
 
 // Fetch loads the low bits of these positions into the cache of the processor without waiting.

@@ -210,7 +210,7 @@ func TestBlockWriter(t *testing.T) {
 			got = b.AppendTo(got)
 		}
 		if !slices.Equal(got, fps) {
-			t.Fatalf("%d fingerprints came back, want %d", len(got), len(fps))
+			t.Fatalf("%d fingerprints, want %d", len(got), len(fps))
 		}
 	})
 }

@@ -134,7 +134,7 @@ func TestIMatch(t *testing.T) {
 		}
 	}
 	if equal(high([]string{"sat", "cat"}, 0), high([]string{"cat"}, 0)) || !equal(high([]string{"the", "cat"}, 0), high([]string{"cat"}, 0)) {
-		t.Error("idf .1 to 1 keeps the rare words, and not those of all documents")
+		t.Error("idf 0.1 to 1 must keep only the rare words")
 	}
 	if got := middle([]string{"the", "dog"}, 0); got != nil {
 		t.Errorf("%v of no words that count", got)

@@ -390,7 +390,7 @@ func FuzzCalls(f *testing.F) {
 			t.Errorf("%s %s: %s, %s", method, target, answer.Status, w.Body)
 		}
 		if !s.memory.TryAcquire(s.limits.MemoryBytes) {
-			t.Fatal("memory is claimed, and there is no request")
+			t.Fatal("memory is claimed without a request")
 		}
 		s.memory.Release(s.limits.MemoryBytes)
 	})

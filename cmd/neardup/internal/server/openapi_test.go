@@ -45,7 +45,7 @@ func (o *openAPIDocument) check(s *jsonSchema, value any) error {
 	if name, is := strings.CutPrefix(s.Ref, "#/components/schemas/"); is {
 		referred := o.Components.Schemas[name]
 		if referred == nil {
-			return fmt.Errorf("there is no schema %s", name)
+			return fmt.Errorf("no schema %s", name)
 		}
 		if err := o.check(referred, value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -247,7 +247,7 @@ func TestDashboard(t *testing.T) {
 			for _, word := range strings.FieldsFunc(target.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
 				if strings.HasPrefix(word, "neardup_") || strings.HasPrefix(word, "process_") {
 					if checked++; !has[strings.TrimSuffix(word, "_bucket")] {
-						t.Errorf("there is no %s", word)
+						t.Errorf("no metric %s", word)
 					}
 				}
 			}

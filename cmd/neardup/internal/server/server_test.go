@@ -119,7 +119,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	if err := <-told; len(told) > 0 || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("told %d times more, at first %v", len(told), err)
+		t.Errorf("reported %d more times, first %v", len(told), err)
 	}
 }
 
@@ -667,7 +667,7 @@ func TestExplain(t *testing.T) {
 			t.Fatal(err, status, said)
 		}
 		if after := x.Stats(); after.Documents != before.Documents || after.NextID != before.NextID {
-			t.Error("it was stored")
+			t.Error("explain stored the document")
 		}
 		v, err := x.Check(t.Context(), step.Page)
 		must(t, err)

@@ -188,7 +188,7 @@ func TestTextsWait(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := p.reading(ended); err == nil {
-		t.Error("there is room beyond the bound")
+		t.Error("more texts in memory than the limit")
 	}
 }
 

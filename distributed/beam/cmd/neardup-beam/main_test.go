@@ -101,7 +101,7 @@ func TestBadArguments(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(output); err == nil {
-		t.Error("there is an output")
+		t.Error("the output exists")
 	}
 }
 
