@@ -149,8 +149,8 @@ func openCancelled(t *testing.T, opts index.Options) *index.Index {
 	return x
 }
 
-// TestCallsAreRefused: by an index that is closed all, and by one that was opened to be read those
-// that write, also where they would change nothing.
+// TestCallsAreRefused tests that a closed index refuses all calls, and a read-only index all
+// writes, also if they would change nothing.
 func TestCallsAreRefused(t *testing.T) {
 	ctx, disk := t.Context(), vfs.NewMem()
 	x := openCancelled(t, index.Options{FS: disk})

@@ -159,8 +159,8 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	}
 }
 
-// TestQueryAroundACommit: just before a commit is applied, a query answers as before the commit,
-// and just after as after the commit.
+// TestQueryAroundACommit tests that a query just before a commit is applied answers as before it.
+// A query just after must answer as after it.
 func TestQueryAroundACommit(t *testing.T) {
 	ctx := t.Context()
 	for name, commit := range map[string]func(x *index.Index) error{
@@ -202,9 +202,9 @@ func TestQueryAroundACommit(t *testing.T) {
 	}
 }
 
-// TestQueryWhileTablesAreInstalled: a query begins while a compaction packs, and takes its view
-// after the new tables are installed and a page has moved from one near fingerprint to another. It
-// finds the page once.
+// TestQueryWhileTablesAreInstalled starts a query while a compaction packs. The query takes its
+// view after the new tables are installed and a page has moved from one near fingerprint to
+// another. It must find the page once.
 func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
 	var packing func()
@@ -312,8 +312,8 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// TestRecrawlDuringAnExpiry: a page is stored anew while documents of its old time are removed. It
-// stays, whenever that is.
+// TestRecrawlDuringAnExpiry recrawls a page while documents with its old time are removed. The
+// page must stay, at any moment of the expiry.
 func TestRecrawlDuringAnExpiry(t *testing.T) {
 	ctx := t.Context()
 	for at := range 6 {

@@ -163,9 +163,9 @@ func TestLoopsThatBreak(t *testing.T) {
 	testenv.NoMoreGoroutines(t, before)
 }
 
-// TestBatchesTakeTurns: where as many batches are under way as may be, another one waits, or is
-// cancelled. In the end all turns are free, also of batches that conflicted and were applied in
-// parts.
+// TestBatchesTakeTurns tests that a batch waits, or is cancelled, if the maximal number of
+// batches is running. At the end all turns must be free, also after batches that conflicted and
+// were applied in parts.
 func TestBatchesTakeTurns(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})

@@ -193,7 +193,7 @@ func TestPlantedDamage(t *testing.T) {
 	})
 }
 
-// problems are what Verify finds: of each kind how many, and the first three.
+// problems counts the problems that Verify finds of each kind, with the first three.
 func (d *damaged) problems() string {
 	messages := map[string][]string{}
 	for p := range d.x.Verify(context.Background(), verify.Options{}) {

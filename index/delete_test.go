@@ -44,7 +44,7 @@ func checkTimes(t *testing.T, x *Index, docs []Document) {
 	}
 }
 
-// TestDeleteBeforeFindsOldAmongMany: the few old documents have their records after more records
+// TestDeleteBeforeFindsOldAmongMany tests few old documents whose records follow more records
 // than one snapshot reads.
 func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	ctx := context.Background()

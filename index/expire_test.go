@@ -107,8 +107,8 @@ func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document
 	return left
 }
 
-// TestDeletionsAtOnce: of calls at the same time that remove the same documents by age, ID and
-// number, while they are recrawled, each document is removed by one.
+// TestDeletionsAtOnce removes the same documents concurrently by age, ID and number, while they
+// are recrawled. Each document must be removed by one call.
 func TestDeletionsAtOnce(t *testing.T) {
 	ctx := context.Background()
 	for round := range 5 {
@@ -178,8 +178,8 @@ func TestExpireAgain(t *testing.T) {
 	}
 }
 
-// TestConcurrentExpiresKeepTheBound: calls of Expire at the same time do not remove more documents
-// than one call.
+// TestConcurrentExpiresKeepTheBound tests that concurrent calls of Expire do not remove more
+// documents than one call.
 func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 	for range 20 {
 		x := openMem(t, Options{Durability: NoSync})
@@ -211,8 +211,8 @@ func (c hookedContext) Err() error {
 	return c.Context.Err()
 }
 
-// TestExpireDuringDeletions: other calls delete documents while Expire reads the records. Expire
-// removes fewer documents then, and the oldest ones.
+// TestExpireDuringDeletions deletes documents while Expire reads the records. Expire must then
+// remove fewer documents, and the oldest ones.
 func TestExpireDuringDeletions(t *testing.T) {
 	const pass = 1000 // records that one pass reads
 	for _, c := range []struct {
@@ -261,7 +261,7 @@ func TestExpireDuringDeletions(t *testing.T) {
 	}
 }
 
-// TestCloseEndsExpire: Close does not wait until all is removed.
+// TestCloseEndsExpire tests that Close does not wait until all documents are removed.
 func TestCloseEndsExpire(t *testing.T) {
 	fs := vfs.NewMem()
 	x := openMem(t, Options{FS: fs, Durability: NoSync})
@@ -280,8 +280,8 @@ func TestCloseEndsExpire(t *testing.T) {
 	must(t, <-closing)
 }
 
-// TestExpireReadsRecordsOnce: a call of Expire reads the records after Open, and again only once a
-// document may be too old.
+// TestExpireReadsRecordsOnce tests that Expire reads the records after Open, and again only once
+// a document may be too old.
 func TestExpireReadsRecordsOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
 	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})

@@ -44,8 +44,8 @@ func TestLiveAfterReopening(t *testing.T) {
 	}
 }
 
-// TestEqualLiveFingerprintsAfterReopening: the filters of live entries have a fingerprint of many
-// documents once, also after the index is opened again.
+// TestEqualLiveFingerprintsAfterReopening tests that the filters of live entries have a
+// fingerprint of many documents once, also after the index is opened again.
 func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	x, err := index.Open("ix", &opts)
@@ -62,8 +62,8 @@ func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	must(t, x.Close())
 }
 
-// TestFrozenEpochIsPackedAgain: after an interrupted compaction, the next one packs the frozen
-// epoch as of the time at which it was frozen. Documents that were added later are live after that.
+// TestFrozenEpochIsPackedAgain tests that a compaction after an interrupted one packs the frozen
+// epoch as it was when it was frozen. Documents that were added later must be live afterwards.
 func TestFrozenEpochIsPackedAgain(t *testing.T) {
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	x, err := index.Open("ix", &opts)
@@ -94,7 +94,7 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// TestDocumentsAfterTheLastID: there is no document after the largest ID.
+// TestDocumentsAfterTheLastID tests that no document follows the largest ID.
 func TestDocumentsAfterTheLastID(t *testing.T) {
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
 	must(t, err)

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fatal is what *testing.T and *rapid.T have.
+// fatal is the common part of *testing.T and *rapid.T.
 type fatal interface {
 	Helper()
 	Fatal(...any)

@@ -142,8 +142,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestLargestCaches: an index opens and works with any CacheBytes, and its cache of Shingles is no
-// larger than what a machine has.
+// TestLargestCaches tests that an index works with any CacheBytes. Its cache of Shingles must not
+// exceed the memory of a machine.
 func TestLargestCaches(t *testing.T) {
 	ctx := context.Background()
 	for _, bytes := range []int64{1_000_000 << 20, 1 << 62, math.MaxInt64} {

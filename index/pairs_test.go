@@ -109,7 +109,8 @@ var joinOptions = []JoinOptions{
 	{MaxDistance: 10, MaxShingleDistance: 8, ShortAllowance: -1, MaxLengthRatio: -1},
 }
 
-// TestPairsMatchBruteForce: every pair of documents that match is in one pair of groups.
+// TestPairsMatchBruteForce tests that every pair of documents that match is in one pair of
+// groups.
 func TestPairsMatchBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
@@ -220,8 +221,8 @@ func TestClustersMatchBruteForce(t *testing.T) {
 	}
 }
 
-// TestStarsOfALongChain: comparing each member with all that are kept takes n*n/4
-// comparisons for a chain in which neighbours differ in one bit, so its pairs are sorted.
+// TestStarsOfALongChain uses a chain in which neighbours differ in one bit. Comparing each member
+// with all kept ones would take n*n/4 comparisons, so its pairs are sorted.
 func TestStarsOfALongChain(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 4))
 	for _, n := range []int{10, 65, 3000} {
@@ -263,7 +264,8 @@ func TestStarsOfALongChain(t *testing.T) {
 	}
 }
 
-// TestPairsOfOneFingerprintWithManyShingles: the pairs are not held until the last one is found.
+// TestPairsOfOneFingerprintWithManyShingles tests that pairs are yielded before the last one is
+// found.
 func TestPairsOfOneFingerprintWithManyShingles(t *testing.T) {
 	const n = 700
 	docs := make([]Document, n+1)

@@ -15,8 +15,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestRecheckAtCommit: what others write after a window has taken its snapshot, and before its
-// commit, counts for its verdict.
+// TestRecheckAtCommit tests that writes of other calls between the snapshot of a window and its
+// commit affect its verdict.
 func TestRecheckAtCommit(t *testing.T) {
 	ctx := t.Context()
 	stored := index.Document{Key: "stored", Fingerprint: 1 << 20}
@@ -82,8 +82,8 @@ func TestRecheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestKeyIsLookedUpAgain: Add and Delete look up a key, and another call stores a document with the
-// key before their commit.
+// TestKeyIsLookedUpAgain tests Add and Delete if another call stores a document with the same key
+// between their look-up and their commit.
 func TestKeyIsLookedUpAgain(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func(x *index.Index) error{
@@ -141,9 +141,9 @@ func TestRemovedRightAfterItsCommit(t *testing.T) {
 	}
 }
 
-// TestRecrawledRightAfterItsCommit: a page at the beginning of a window is recrawled by another
-// call, with the same fingerprint and so the same ID, after the commit of its part. A later
-// document of the window is a duplicate of it.
+// TestRecrawledRightAfterItsCommit recrawls a page at the beginning of a window from another
+// call, after the commit of its part. The fingerprint is the same, and so is the ID. A later
+// document of the window must be a duplicate of it.
 func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	page := index.Document{Key: "page", Fingerprint: docs[0].Fingerprint, Digest: 1}
@@ -164,9 +164,8 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	}
 }
 
-// TestCommittedDocumentsCountOnce: the last page of a window is decided again, and the newest
-// snapshot has the documents of the window that are committed. Each of them is one document of the
-// site.
+// TestCommittedDocumentsCountOnce decides the last page of a window again, on a snapshot that has
+// the committed documents of the window. Each of them must count as one document of the site.
 func TestCommittedDocumentsCountOnce(t *testing.T) {
 	x, docs := openForParts(t, index.Options{})
 	signature := func(key string, bits int) index.Document {
@@ -219,8 +218,9 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	}
 }
 
-// TestRecheckOnOtherTables: a compaction moves packed entries between the search of a window and
-// its commit, which decides the window again. A match that is not searched again is still found.
+// TestRecheckOnOtherTables moves packed entries by a compaction between the search of a window
+// and its commit, which decides the window again. A match that is not searched again must still
+// be found.
 func TestRecheckOnOtherTables(t *testing.T) {
 	ctx := t.Context()
 	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, FilterBytes: -1})
@@ -246,9 +246,9 @@ func TestRecheckOnOtherTables(t *testing.T) {
 	must(t, indextest.Problems(x), x.Close())
 }
 
-// TestRemovedDocumentsAreNotFound: removed documents, with a record and without, are not found
-// while an epoch is frozen, after the index is opened again, and after a compaction; documents that
-// have the same fingerprints are.
+// TestRemovedDocumentsAreNotFound tests that removed documents, with and without a record, are
+// not found: while an epoch is frozen, after the index is opened again, and after a compaction.
+// Documents with the same fingerprints must be found.
 func TestRemovedDocumentsAreNotFound(t *testing.T) {
 	ctx := t.Context()
 	for _, bare := range []bool{false, true} {

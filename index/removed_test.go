@@ -72,8 +72,8 @@ func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	}
 }
 
-// TestReadersReleaseBlocks: a reader that waits for the next call refers to no packed block: the
-// memory of a block goes with its tables, or would be kept for it.
+// TestReadersReleaseBlocks tests that an idle reader refers to no packed block. Otherwise it
+// would keep the memory of a block.
 func TestReadersReleaseBlocks(t *testing.T) {
 	r := openMem(t, Options{}).reader()
 	r.visits = []visit{{Visit: store.Visit{Block: 7}}}

@@ -104,8 +104,8 @@ func readFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestStoredFormat: an index that is stored opens for reading without a byte of it being changed,
-// and for writing. All documents are there, and found.
+// TestStoredFormat opens a stored index for reading, which must not change a byte, and for
+// writing. All documents must be found.
 func TestStoredFormat(t *testing.T) {
 	if os.Getenv("NEARDUP_WRITE_FORMAT") != "" {
 		writeStored(t, storedDir)
@@ -142,7 +142,8 @@ func checkStored(x *index.Index) error {
 	return errors.Join(m.Compare(x), m.Query(x, query, 2, 2), indextest.Problems(x))
 }
 
-// TestOtherFormats: an index of any other format is refused with both numbers, and stays as it is.
+// TestOtherFormats tests that an index of any other format is refused with both numbers and is
+// not changed.
 func TestOtherFormats(t *testing.T) {
 	for _, format := range []uint32{0, store.Format - 1, store.Format + 1, 1 << 31} {
 		fsys := vfs.NewMem()

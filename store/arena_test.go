@@ -218,8 +218,8 @@ func TestFillArena(t *testing.T) {
 	}
 }
 
-// TestFillArenaFails: if a file cannot be read in the background, a reader of its blocks gets the
-// error, and the block once the file can be read again.
+// TestFillArenaFails tests a file that cannot be read in the background. A reader of its blocks
+// must get the error, and the block once the file can be read again.
 func TestFillArenaFails(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 20_000)
@@ -292,9 +292,9 @@ func TestCloseWhileFilling(t *testing.T) {
 	}
 }
 
-// TestTakeFreesTheArenaBefore: there is memory for one arena. Readers of the tables before read
-// what these had. Once they have released the tables, the directories are freed and the next arena
-// opens.
+// TestTakeFreesTheArenaBefore tests that there is memory for one arena. Readers of the earlier
+// tables must still read their content. Once they have released the tables, the directories are
+// freed and the next arena opens.
 func TestTakeFreesTheArenaBefore(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
@@ -341,8 +341,8 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 	}
 }
 
-// TestSharesOfTheCache: if the caller sets a limit, Pebble's cache has what packed blocks leave of
-// it. If not, filling the arena does not let Pebble's cache grow.
+// TestSharesOfTheCache tests that Pebble's cache gets the memory that packed blocks leave, if the
+// caller sets a limit. If not, filling the arena must not let Pebble's cache grow.
 func TestSharesOfTheCache(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)

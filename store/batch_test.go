@@ -258,8 +258,8 @@ func TestLastCoversViews(t *testing.T) {
 	}
 }
 
-// TestWaitForACommitOfAnother: a commit is durable for every caller that waits for it, even if the
-// caller that applied it never does, as after a panic.
+// TestWaitForACommitOfAnother tests that a commit is durable for every caller that waits for it.
+// This must hold even if the caller that applied it never waits, as after a panic.
 func TestWaitForACommitOfAnother(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	b := s.NewBatch()

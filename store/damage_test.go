@@ -167,8 +167,8 @@ func openAndClose(fsys vfs.FS) error {
 	return s.Close()
 }
 
-// TestMissingOrCutTable: Open reports a missing, cut or extended table file as ErrCorrupt with its
-// path and the two remedies, and not as an index that does not exist.
+// TestMissingOrCutTable tests that Open reports a missing, cut or extended table file as
+// ErrCorrupt with its path and the two remedies. It must not report a missing index.
 func TestMissingOrCutTable(t *testing.T) {
 	fsys, n := logOf(t, true), uint64(12)
 	for range 3 { // so that there are several tables

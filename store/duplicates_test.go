@@ -8,8 +8,9 @@ import (
 	"github.com/neardup/neardup/internal/duplicates"
 )
 
-// TestDuplicatesAreAdded: counts of several commits add up, in a view, after a flush, a compaction
-// of the records and a restart, and a count that was deleted begins anew.
+// TestDuplicatesAreAdded tests that counts of several commits add up: in a view, after a flush,
+// after a compaction of the records, and after a restart. A count that was deleted must begin
+// again at zero.
 func TestDuplicatesAreAdded(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openIn(t, fsys)

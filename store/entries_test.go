@@ -16,7 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// model is what a store must hold. Its store has two tables.
+// model is the expected content of a store, which has two tables.
 type model struct {
 	counters Counters
 	records  map[uint64]Record // of the documents that have not been removed
@@ -126,7 +126,7 @@ func (m *model) postings(epochs []epochModel, first uint64) map[uint64][]uint64 
 	return all
 }
 
-// differences compares what may be read of a view with a model.
+// differences compares everything that can be read from a view with a model.
 func (m *model) differences(v *View) error {
 	var errs []error
 	compare := func(what string, got, want any, err error) {
@@ -278,7 +278,7 @@ func (m *model) compareLive(v *View, compare func(what string, got, want any, er
 	}
 }
 
-// collect returns what an iterator yields before its first error.
+// collect returns the values of an iterator before its first error.
 func collect[T any](yields iter.Seq2[T, error]) (all []T, err error) {
 	for x, err := range yields {
 		if err != nil {
@@ -310,7 +310,7 @@ func sorted(postings map[uint64][]uint64) (all []string) {
 	return all
 }
 
-// holds fails the test if the store does not hold what the model does.
+// holds fails the test if the content of the store differs from the model.
 func (m *model) holds(t *testing.T, what string, open func() (*View, error)) {
 	t.Helper()
 	v, err := open()

@@ -154,7 +154,8 @@ func records(t *testing.T, s *Store) (n uint64) {
 	return n
 }
 
-// crashedAfter returns what a crash leaves of a store with documents, and how many.
+// crashedAfter returns the files that a crash leaves of a store with documents, and the number of
+// acknowledged documents.
 func crashedAfter(t *testing.T, documents uint64) (crashed *crashfs.FS, acknowledged uint64) {
 	t.Helper()
 	mem := crashfs.New()

@@ -79,7 +79,7 @@ func changedKey(t *rapid.T, key []byte) []byte {
 	return key
 }
 
-// TestComparer checks what Pebble demands of a Comparer on pairs of random keys.
+// TestComparer checks Pebble's requirements of a Comparer on pairs of random keys.
 func TestComparer(t *testing.T) {
 	c := comparer
 	rapid.Check(t, func(t *rapid.T) {

@@ -52,7 +52,8 @@ func TestInsideLocked(t *testing.T) {
 	}
 }
 
-// TestLock: an open index is refused to another process and to this one until it is closed.
+// TestLock tests that an open index is refused to other processes and to this one until it is
+// closed.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})

@@ -55,8 +55,8 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestSmallFilesAreMerged: each flush and each load leaves a file of records. CompactRecords merges
-// these files.
+// TestSmallFilesAreMerged tests that CompactRecords merges the files of records that flushes and
+// loads leave.
 func TestSmallFilesAreMerged(t *testing.T) {
 	s := openMem(t)
 	files := func() map[byte]int {

@@ -197,7 +197,8 @@ func TestLockedByThisProcess(t *testing.T) {
 	}
 }
 
-// crashesOf returns what a crash would leave before each operation of a call that changes the disk.
+// crashesOf returns the files that a crash would leave before each operation of a call that
+// changes the disk.
 func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 	var mu sync.Mutex
 	call(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -250,8 +251,8 @@ func TestCreationInterrupted(t *testing.T) {
 	}
 }
 
-// TestDirectoriesArePrivate: the directory of an index, of a replacement and of a checkpoint has
-// mode 0700, and so have the parents that are made.
+// TestDirectoriesArePrivate tests that the directories of an index, a replacement and a
+// checkpoint have mode 0700. So must the parents that are created.
 func TestDirectoriesArePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no such modes")

@@ -95,8 +95,8 @@ func TestInlineIDsAreShort(t *testing.T) {
 	}
 }
 
-// TestAppendDoesNotChangeTheSet: several goroutines may encode and read one IDs. With -race it
-// fails if Append changes the bitmap; without, it compares the containers.
+// TestAppendDoesNotChangeTheSet encodes and reads one IDs from several goroutines. With -race it
+// fails if Append changes the bitmap. Without -race it compares the containers.
 func TestAppendDoesNotChangeTheSet(t *testing.T) {
 	bitmap := roaring64.New()
 	for id := uint64(1); id <= 5000; id++ {
