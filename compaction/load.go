@@ -163,7 +163,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 			err = match.Validate(&doc)
 		}
 		if err == nil && ofTexts && doc.Signature() == (fingerprint.Signature{}) {
-			err = fmt.Errorf("%w: document %d, key %.80q: skip what has 0 Tokens", index.ErrNoText, b.report.Loaded+1, doc.Key)
+			err = fmt.Errorf("%w: document %d, key %.80q: skip documents with 0 Tokens", index.ErrNoText, b.report.Loaded+1, doc.Key)
 		}
 		if err != nil {
 			return err

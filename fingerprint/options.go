@@ -41,7 +41,7 @@ const maxWindow = 1 << 10
 func (o *Options) check() error {
 	switch {
 	case o.Method != MethodMinHash && o.Method != MethodSimhash:
-		return fmt.Errorf("%w: Method(%d) is none of the constants", ErrOptions, int(o.Method))
+		return fmt.Errorf("%w: Method(%d) is not one of the constants", ErrOptions, int(o.Method))
 	case o.Window < 0 || o.Window > maxWindow:
 		return fmt.Errorf("%w: Window is %d, want 0 to %d", ErrOptions, o.Window, maxWindow)
 	case o.Window > 1 && o.Method != MethodSimhash:
@@ -96,7 +96,7 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 		case "seed":
 			o.Seed, err = strconv.ParseUint(value, 16, 64)
 		default:
-			err = errors.New("there is no such option")
+			err = errors.New("unknown option")
 		}
 		if err != nil {
 			return fail("%s: %w", part, err)

@@ -48,7 +48,7 @@ func (x *Index) validate(docs []Document) error {
 			return err
 		}
 		if x.ofTexts && docs[i].Signature() == (fingerprint.Signature{}) {
-			return fmt.Errorf("%w: document %d of %d, key %.80q: skip what has 0 Tokens", ErrNoText, i+1, len(docs), docs[i].Key)
+			return fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens", ErrNoText, i+1, len(docs), docs[i].Key)
 		}
 	}
 	return nil

@@ -136,7 +136,7 @@ type directoryReader struct {
 func (r *directoryReader) add(chunk int, lasts []uint64) error {
 	switch {
 	case chunk != r.chunks:
-		return fmt.Errorf("%w: it comes as chunk %d", fault.ErrCorrupt, r.chunks)
+		return fmt.Errorf("%w: found in the place of chunk %d", fault.ErrCorrupt, r.chunks)
 	case r.blocks != r.chunks*directoryChunk:
 		return fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", fault.ErrCorrupt, r.blocks)
 	case r.blocks > 0 && lasts[0] <= r.last:

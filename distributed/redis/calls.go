@@ -63,7 +63,7 @@ func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdict
 			return nil, err
 		}
 		if x.signer != nil && docs[i].Signature() == (fingerprint.Signature{}) {
-			return nil, fmt.Errorf("%w: document %d of %d, key %.80q: skip what has 0 Tokens", index.ErrNoText, i+1, len(docs), docs[i].Key)
+			return nil, fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens", index.ErrNoText, i+1, len(docs), docs[i].Key)
 		}
 	}
 	if len(docs) == 1 {

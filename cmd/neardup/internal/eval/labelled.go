@@ -63,7 +63,7 @@ func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
 			return nil, fmt.Errorf("%w: document %d has no id", ErrDocuments, i+1)
 		}
 		if _, twice := byID[d.ID]; twice {
-			return nil, fmt.Errorf("%w: the id %.80q comes twice", ErrDocuments, d.ID)
+			return nil, fmt.Errorf("%w: the id %.80q is repeated", ErrDocuments, d.ID)
 		}
 		byID[d.ID] = i
 	}

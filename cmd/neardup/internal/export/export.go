@@ -116,7 +116,7 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 			if err == io.EOF {
 				err = fmt.Errorf("it is cut off: its first line promises %d documents", want)
 			} else if err == nil && line.Fingerprint == nil {
-				err = errors.New("there is no fingerprint")
+				err = errors.New("no fingerprint")
 			}
 			if err != nil {
 				fail(n+2, err)
