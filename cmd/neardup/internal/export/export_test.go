@@ -30,7 +30,7 @@ func TestDamagedExport(t *testing.T) {
 		{whole + "}", "behind the 2 documents"},
 		{whole + "]", "behind the 2 documents"},
 		{whole + `{"fingerprint":"0000000000000008"}`, "promises 2 documents only"},
-		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1), "line 2, byte 60: there is no fingerprint"},
+		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1), "line 2, byte 60: no fingerprint"},
 		{strings.Replace(whole, `"0000000000000007"`, "null", 1), "no fingerprint"},
 	} {
 		in, err := corpus.Open("-", strings.NewReader(test.in))
