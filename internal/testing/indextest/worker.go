@@ -324,7 +324,7 @@ func (k *worker) sync(context.Context) ([]*call, error) {
 func (k *worker) verify(ctx context.Context) ([]*call, error) {
 	for p := range k.w.Index.Verify(ctx, verify.Options{}) {
 		if ctx.Err() == nil {
-			return nil, fmt.Errorf("Verify during writes: %v", p)
+			return nil, fmt.Errorf("verify during writes: %v", p)
 		}
 	}
 	return nil, nil
