@@ -35,6 +35,29 @@ func TestSameSite(t *testing.T) {
 	}
 }
 
+func TestHost(t *testing.T) {
+	for key, want := range map[string]string{
+		"http://Example.COM/a":                     "example.com",
+		"https://user:pass@example.com:8080?q=://": "example.com",
+		"http://example.com.":                      "example.com",
+		"http://example.com#x@y":                   "example.com",
+		"http://example.com\\@evil":                "example.com",
+		"http://[2001:DB8::1]:80/":                 "[2001:db8::1]",
+		"http://[2001:db8::1":                      "",
+		"http://a b/%zz":                           "a b",
+		"http://":                                  "",
+		"http:///path":                             "",
+		"dns:example.com":                          "",
+		"a/path.html":                              "",
+		"a/b?u=http://example.com/":                "",
+		"":                                         "",
+	} {
+		if got := Host(key); got != want {
+			t.Errorf("Host(%q) = %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestTextsEstimate(t *testing.T) {
 	var texts Texts
 	for i := range uint64(64) {

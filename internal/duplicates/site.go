@@ -2,15 +2,15 @@ package duplicates
 
 import "strings"
 
-// SameSite reports whether two keys are URLs with the same host. Letter case and the port do not
-// count.
+// SameSite reports whether two keys are URLs with the same host.
 func SameSite(a, b string) bool {
-	host := hostOf(a)
-	return host != "" && strings.EqualFold(host, hostOf(b))
+	host := Host(a)
+	return host != "" && host == Host(b)
 }
 
-// hostOf returns the host of a URL. It returns "" for any other key.
-func hostOf(key string) string {
+// Host returns the host of a key that is a URL, in lower case and without user, port and final dot.
+// It returns "" if the key has no host. net/url refuses many URLs of crawls.
+func Host(key string) string {
 	scheme, rest, found := strings.Cut(key, "://")
 	if !found || scheme == "" || strings.ContainsAny(scheme, "/?# ") {
 		return ""
@@ -19,9 +19,13 @@ func hostOf(key string) string {
 		rest = rest[:end]
 	}
 	rest = rest[strings.LastIndexByte(rest, '@')+1:]
-	if end := strings.IndexByte(rest, ']'); end >= 0 { // an IPv6 address
-		return rest[:end+1]
+	if strings.HasPrefix(rest, "[") { // an IPv6 address
+		address, _, closed := strings.Cut(rest, "]")
+		if !closed {
+			return ""
+		}
+		return strings.ToLower(address) + "]"
 	}
 	host, _, _ := strings.Cut(rest, ":")
-	return strings.TrimSuffix(host, ".")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

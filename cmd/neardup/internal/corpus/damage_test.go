@@ -10,8 +10,8 @@ import (
 )
 
 // TestOneDamagedRecord damages one record. In a compressed file, all records before it are read,
-// and the file is broken. In a file that is not compressed, all records are read, except those that
-// the length of a shortened record covers.
+// and the file is broken. In a file that is not compressed, all records are read, except the records
+// that the length of a shortened record covers.
 func TestOneDamagedRecord(t *testing.T) {
 	for name, wrap := range map[string]func(string) string{
 		"plain": func(s string) string { return s }, "gzip": gzipped,

@@ -89,8 +89,8 @@ func cutHeader(block []byte) (header, body []byte) {
 	}
 }
 
-// codings returns the codings of lists in lower case, without those that do not change the body. It
-// returns at most one more than maxEncodings.
+// codings returns the codings of lists in lower case, without codings that do not change the body.
+// It returns at most one more than maxEncodings.
 func codings(lists []string) (names []string) {
 	for name := range strings.SplitSeq(strings.Join(lists, ","), ",") {
 		switch name = strings.ToLower(strings.TrimSpace(name)); name {

@@ -152,7 +152,7 @@ func TestDamagedLines(t *testing.T) {
 	check(t, readString(t, Options{Format: JSONL}, gzipped(file[:30])+whole[:5]), "u text t", " lost truncated gzip")
 }
 
-// The fields of a line are those that encoding/json finds.
+// TestFields tests that the reader and encoding/json find the same fields in a line.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SampledFrom([]string{"url", "id", "key", "html", "main", "text", "content", "scope", "fingerprint", "request", "response", "endpoint", "body", "markdown", "raw_markdown", "x", "\u00fcrl", "a\"\\"})
@@ -171,7 +171,7 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// compareFields compares the fields of a line with those that encoding/json finds.
+// compareFields tests that the reader and encoding/json find the same fields in a line.
 func compareFields(t rapid.TB, line []byte) {
 	var object map[string]json.RawMessage
 	line = withoutNaN(line)

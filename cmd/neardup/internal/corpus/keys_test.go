@@ -39,26 +39,3 @@ func TestUnquoteKeyLeavesOthers(t *testing.T) {
 		t.Errorf("a plain key is written as %s", got)
 	}
 }
-
-func TestHost(t *testing.T) {
-	for key, want := range map[string]string{
-		"http://Example.COM/a":                     "example.com",
-		"https://user:pass@example.com:8080?q=://": "example.com",
-		"http://example.com.":                      "example.com",
-		"http://example.com#x@y":                   "example.com",
-		"http://example.com\\@evil":                "example.com",
-		"http://[2001:DB8::1]:80/":                 "[2001:db8::1]",
-		"http://[2001:db8::1":                      "",
-		"http://a b/%zz":                           "a b",
-		"http://":                                  "",
-		"http:///path":                             "",
-		"dns:example.com":                          "",
-		"a/path.html":                              "",
-		"a/b?u=http://example.com/":                "",
-		"":                                         "",
-	} {
-		if got := Host(key); got != want {
-			t.Errorf("Host(%q) = %q, want %q", key, got, want)
-		}
-	}
-}

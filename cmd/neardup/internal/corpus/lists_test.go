@@ -285,7 +285,8 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-// FuzzWords compares fingerprints of 8 bytes with those that decoding the whole file returns.
+// FuzzWords decodes a file of fingerprints of 8 bytes at once, and compares the result with the
+// fingerprints that the reader returns.
 func FuzzWords(f *testing.F) {
 	f.Add([]byte("12345678abcdefgh"))
 	f.Add([]byte("123456789"))

@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/match"
 )
 
@@ -41,7 +42,7 @@ func (a *Analyzer) Key(r *corpus.Record) string {
 func (a *Analyzer) scopeOf(r *corpus.Record) string {
 	switch a.Scope {
 	case "host":
-		return corpus.Host(r.Key)
+		return duplicates.Host(r.Key)
 	case "field":
 		return strings.Clone(r.Scope)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/duplicates"
 )
 
 // groupsPage lists the groups of near-duplicates of a host.
@@ -55,7 +55,7 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	if g.Host == "" {
 		return g, nil
 	}
-	if host := corpus.Host(g.Host); host != "" { // a URL
+	if host := duplicates.Host(g.Host); host != "" { // a URL
 		g.Host = host
 	}
 	select {
@@ -103,7 +103,7 @@ func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Documen
 			g.Looked, g.Cut = maxLooked, true
 			break
 		}
-		if corpus.Host(d.Key) == g.Host {
+		if duplicates.Host(d.Key) == g.Host {
 			if keys += len(d.Key); len(docs) == maxOfHost || keys > maxKeys {
 				g.Full = true
 				break
