@@ -20,19 +20,7 @@ func Sort[R Record](a, b []R) []R {
 		sortDigits(a, b)
 		return a
 	}
-	ends, sorted := distribute([][]R{a}, b)
-	if sorted {
-		return b
-	}
-	from := 0
-	for _, to := range ends {
-		if part := b[from:to]; len(part) > 0 {
-			if s := Sort(part, a[from:to]); &s[0] != &part[0] {
-				copy(part, s)
-			}
-		}
-		from = to
-	}
+	SortParts([][]R{a}, b)
 	return b
 }
 
