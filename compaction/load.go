@@ -184,16 +184,13 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 	return nil
 }
 
-// defaultDocuments is the default of index.Options.ExpectedDocuments.
-const defaultDocuments = 10_000_000
-
 // choosePlan chooses a plan for the number of loaded documents if the index has the default plan
 // and never had a document.
 func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := plan.Choose(b.plan.MaxDistance, defaultDocuments)
+	unasked, err := plan.Choose(b.plan.MaxDistance, plan.DefaultDocuments)
 	if err != nil || unasked.Plan.String() != b.plan.String() {
 		return err
 	}

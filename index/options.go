@@ -121,10 +121,7 @@ type Options struct {
 // fingerprints.
 const Exact = match.Exact
 
-const (
-	defaultMaxDistance       = 3
-	defaultExpectedDocuments = 10_000_000
-)
+const defaultMaxDistance = 3
 
 // Durability is how durable a write is when its call returns.
 type Durability int
@@ -193,7 +190,7 @@ func (o *Options) siteTexts() int { return cmp.Or(o.SiteTexts, match.SiteTexts) 
 func (o *Options) plan() (*plan.Plan, error) {
 	k := o.maxDistance()
 	if o.Plan == nil {
-		c, err := plan.Choose(k, cmp.Or(o.ExpectedDocuments, defaultExpectedDocuments))
+		c, err := plan.Choose(k, cmp.Or(o.ExpectedDocuments, plan.DefaultDocuments))
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {

@@ -295,7 +295,7 @@ func repairCommand(a *app) *cobra.Command {
 	return c.runs(func(ctx context.Context) error {
 		var opts compaction.RepairOptions
 		if c.given("max-distance") {
-			choice, err := plan.Choose(*k, 10e6)
+			choice, err := plan.Choose(*k, plan.DefaultDocuments)
 			if err != nil {
 				return err
 			}

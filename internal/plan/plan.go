@@ -40,6 +40,10 @@ var ErrUnusable = errors.New("unusable plan")
 // save no work.
 const MaxDistance = 16
 
+// DefaultDocuments is the number of documents for which an index chooses its plan if the caller
+// does not know their number.
+const DefaultDocuments = 10_000_000
+
 // maxTableProbes limits the probes of one table per query, to some seconds.
 const maxTableProbes = 1 << 20
 
