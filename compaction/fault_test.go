@@ -290,8 +290,8 @@ func eventful() (steps []step) {
 	return steps
 }
 
-// run runs the steps of a history and skips those that need an open index if it is closed. Then
-// the index must be intact, both after a close and after a crash.
+// run runs the steps of a history. If the index is closed, it skips the steps that need an open
+// index. At the end, the index must be intact, both after a close and after a crash.
 func (f *failing) run(steps []step) error {
 	for _, s := range steps {
 		closed := s.what == "open" || s.what == "compact" || s.what == "load"

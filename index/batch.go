@@ -165,7 +165,7 @@ func (w *queryWindow) answers(ctx context.Context, r *reader, start int) answers
 			break
 		}
 		if w.hits != nil {
-			matches, a.err = r.matches(ctx, q, w.hits.of(i), nil)
+			matches, a.err = r.matches(ctx, q, w.hits.of(i))
 		} else {
 			k, _ := q.Within(r.s.plan.MaxDistance)
 			matches, a.err = r.query(ctx, q, k)

@@ -26,7 +26,7 @@ func addAt(t *testing.T, x *Index, docs []Document, at time.Time) {
 	}
 }
 
-// checkTimes compares the documents, with their times, with those that should be left.
+// checkTimes tests that docs are the documents of the index, and compares their times.
 func checkTimes(t *testing.T, x *Index, docs []Document) {
 	t.Helper()
 	left := map[uint64]time.Time{}

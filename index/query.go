@@ -48,19 +48,15 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 	if err != nil {
 		return nil, err
 	}
-	return r.matches(ctx, q, hits, nil)
+	return r.matches(ctx, q, hits)
 }
 
-// matches returns the documents of hits, which are sorted, that match a query, without the IDs in
-// without.
-func (r *reader) matches(ctx context.Context, q *Query, hits []hit, without map[uint64]int) ([]Match, error) {
+// matches returns the documents of hits, which are sorted, that match a query.
+func (r *reader) matches(ctx context.Context, q *Query, hits []hit) ([]Match, error) {
 	var matches []Match
 	for c, err := range r.hitIDs(hits) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
-		}
-		if _, skip := without[c.id]; skip {
-			continue
 		}
 		d, ok, err := r.matching(c, q)
 		if err != nil {

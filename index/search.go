@@ -139,8 +139,8 @@ func (r *reader) begin(ctx context.Context, stored uint64, k int) {
 	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
 }
 
-// nearestFirst sorts the hits of each query, and drops those that were found twice: a packed
-// fingerprint with new documents has an entry in both parts of table 0.
+// nearestFirst sorts the hits of each query and drops repetitions: a packed fingerprint with new
+// documents has an entry in both parts of table 0.
 func nearestFirst(hits []hit) []hit {
 	if len(hits) < 2 {
 		return hits

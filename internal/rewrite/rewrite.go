@@ -11,7 +11,7 @@ import (
 )
 
 // Repack packs the entries of an *index.Index that were written before the call, together with
-// those that are packed already. The function pack makes new tables while reads and writes go on.
+// the packed entries. The function pack makes new tables while reads and writes go on.
 // They replace the old ones in one step. Repack does not call pack if there is nothing to do.
 // Package index sets the function.
 var Repack func(ctx context.Context, x any, pack Pack) error

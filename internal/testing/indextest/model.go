@@ -71,7 +71,7 @@ func (docs Documents) has(id uint64) bool {
 	return slices.ContainsFunc(docs, func(d index.Document) bool { return d.ID == id })
 }
 
-// Without returns the documents without those for which gone returns true.
+// Without returns the documents for which gone returns false.
 func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 	if !slices.ContainsFunc(docs, func(d index.Document) bool { return gone(&d) }) {
 		return docs

@@ -153,8 +153,9 @@ func (s *Summary) Lines(files int64) (lines []string) {
 	return lines
 }
 
-// HeavyHitters counts by key, as Misra and Gries do: of so many keys that memory is bounded, all
-// counts go down by one to make room, and are least ones then.
+// HeavyHitters counts by key with the algorithm of Misra and Gries. It keeps a bounded number of
+// keys. If there is no room for another key, it lowers all counts by one and drops keys with a count
+// of 0. From then on, Lowered is true, and counts are lower bounds.
 type HeavyHitters struct {
 	N       map[string]int64
 	Lowered bool
