@@ -90,19 +90,19 @@ type VerifyOptions = verify.Options
 
 // Problem is an inconsistency in an index. Its fields:
 //
-//	Kind     Kind   // a string: "unreadable", "malformed", "missing", "unexpected", "miscounted", "false negative", "unchecked"
-//	Keyspace string // a name of docs/format.md; "tables" for live and packed entries, "file" for a file, "unknown"
-//	Key      string // of the entry, in hexadecimal; or the name of a file
+//	Kind     Kind   // a string: "unreadable", "missing", "unexpected", "miscounted", "unchecked"
+//	Keyspace string // a name of docs/format.md; "tables" for live and packed entries, "file" for a file, "index"
+//	Key      string // of the entry, in hexadecimal; "" if the problem is of no single entry
 //	Message  string // describes the problem
 //	Err      error  // the error that Message describes; may be nil
 type Problem = verify.Problem
 
-// Verify checks that all files and entries can be read, follow docs/format.md, and agree with each
-// other and with the index in memory. It yields every problem, in no particular order;
+// Verify checks that all files can be read, and that the records, the keys and the entries of all
+// tables agree with each other. It yields every problem, in no particular order;
 // docs/operations.md explains the kinds. It checks one snapshot, while reads and writes continue.
 // The first entry or file that cannot be read ends the check. Open has checked the log.
 //
-// Verify reads the files twice, and keeps about 2 bits per ID and one saved filter in memory.
+// Verify reads the files twice, and keeps about 2 bits per ID in memory.
 //
 // If the context ends or the store fails, the last Problem is Unchecked with that error. After a
 // break nothing more is read. The index must not be closed within the loop.
@@ -125,7 +125,7 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 	}
 	defer x.end()
 	x.commitMu.Lock()
-	s, counters, meta := x.hold(), x.counters, x.store.Meta()
+	s, counters := x.hold(), x.counters
 	view, err := s.tables.View()
 	x.commitMu.Unlock()
 	defer s.tables.Release()
@@ -133,12 +133,5 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 		return err
 	}
 	defer view.Close()
-	source := verify.Source{Store: x.store, View: view, Meta: meta, Counters: counters, Plan: s.plan, Packed: s.packed}
-	for _, live := range s.live {
-		source.Live = append(source.Live, live.Set)
-	}
-	if !x.opts.ReadOnly {
-		source.Keys = s.keys
-	}
-	return verify.Run(ctx, source, o, report)
+	return verify.Run(ctx, verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan}, o, report)
 }

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/neardup/neardup/internal/verify"
@@ -25,26 +24,20 @@ func plantIn(t *testing.T, x *Index, plant func(*store.Batch)) {
 	must(t, x.store.Apply(b, false))
 }
 
-// TestVerifyStreamsEveryProblem tests that Verify reports all problems in bounded memory, and
-// that it stops if the loop ends.
-func TestVerifyStreamsEveryProblem(t *testing.T) {
-	const entries = 5000
+// TestVerifyEnds tests that Verify ends with its context, and with the loop.
+func TestVerifyEnds(t *testing.T) {
 	x := openMem(t, Options{Plan: mustPlan(t, "4", 3)})
-	rng := rand.New(rand.NewPCG(3, 4))
 	plantIn(t, x, func(b *store.Batch) {
-		for range entries {
-			b.SetEntry(1+rng.IntN(3), rng.Uint64())
+		for table := 1; table < 4; table++ {
+			b.SetEntry(table, 5)
 		}
 	})
 	n := 0
-	for p := range x.Verify(context.Background(), verify.Options{}) {
-		if p.Kind != verify.Unexpected {
-			t.Fatal(p)
-		}
+	for range x.Verify(context.Background(), verify.Options{}) {
 		n++
 	}
-	if n != entries {
-		t.Errorf("%d problems, of %d", n, entries)
+	if n != 3 {
+		t.Errorf("%d problems, want 3", n)
 	}
 	for range x.Verify(context.Background(), verify.Options{}) {
 		break
@@ -59,6 +52,6 @@ func TestVerifyStreamsEveryProblem(t *testing.T) {
 		cancel()
 	}
 	if last.Kind != verify.Unchecked || !errors.Is(last.Err, context.Canceled) {
-		t.Errorf("cancelled after %d problems: %v", n, last)
+		t.Errorf("canceled after %d problems: %v", n, last)
 	}
 }

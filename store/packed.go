@@ -148,35 +148,6 @@ func (r *directoryReader) add(chunk int, lasts []uint64) error {
 	return nil
 }
 
-// CheckDirectory compares the stored directory of a packed table with the directory in memory.
-func (v *View) CheckDirectory(table int) error {
-	p, r := v.packed[table], directoryReader{}
-	for _, err := range scan(v, tableStart(directoryKeyspace, table), tableEnd(directoryKeyspace, table), func(key, value []byte) (none struct{}, err error) {
-		chunk, err := keyNumber(key, chunkKeyLen)
-		if err != nil {
-			return none, err
-		}
-		lasts, err := decodeDirectoryChunk(value)
-		if err != nil {
-			return none, err
-		}
-		for i, last := range lasts {
-			if n := r.blocks + i; n >= p.blocks() || p.last(n) != last {
-				return none, fmt.Errorf("%w: block %d, which ends with %016x, is not in the directory in memory", fault.ErrCorrupt, n, last)
-			}
-		}
-		return none, r.add(int(chunk), lasts)
-	}) {
-		if err != nil {
-			return err
-		}
-	}
-	if r.blocks != p.blocks() {
-		return fmt.Errorf("%w: the directory of table %d lists %d blocks, not %d", fault.ErrCorrupt, table, r.blocks, p.blocks())
-	}
-	return nil
-}
-
 func decodeDirectoryChunk(value []byte) ([]uint64, error) {
 	var b Block
 	if err := b.Open(value); err != nil {

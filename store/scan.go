@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -102,65 +101,6 @@ func checkEmpty(value []byte) error {
 		return fmt.Errorf("%w: a value of %d bytes, not 0", fault.ErrCorrupt, len(value))
 	}
 	return nil
-}
-
-// Unknown is a key that no reader of the view looks at.
-type Unknown struct {
-	Keyspace string // "" if its first byte names no keyspace
-	Key      []byte
-}
-
-// Unknown yields the keys that belong to no keyspace or meta name of the format, no table of a plan
-// with that many tables, or no epoch of the view.
-func (v *View) Unknown(tables int) iter.Seq2[Unknown, error] {
-	return func(yield func(Unknown, error) bool) {
-		end, stopped := []byte(nil), false // of the known keys so far
-		before := func(first []byte) error {
-			return v.entries(end, first, func(key, _ []byte) bool {
-				u := Unknown{Key: bytes.Clone(key)}
-				if len(key) > 0 {
-					u.Keyspace = keyspaceNames[key[0]]
-				}
-				stopped = !yield(u, nil)
-				return !stopped
-			})
-		}
-		for _, known := range v.knownSpans(tables) {
-			if err := before(known[0]); stopped || err != nil {
-				if err != nil {
-					yield(Unknown{}, err)
-				}
-				return
-			}
-			end = known[1]
-		}
-		if err := before(nil); err != nil {
-			yield(Unknown{}, err)
-		}
-	}
-}
-
-// knownSpans returns the spans of keys that readers of the view look at, in ascending order: the
-// first key of each, and the first key after it.
-func (v *View) knownSpans(tables int) (spans [][2][]byte) {
-	for _, keyspace := range []byte{documentKeyspace, keyKeyspace} {
-		spans = append(spans, [2][]byte{{keyspace}, keyspaceEnd(keyspace)})
-	}
-	for _, name := range slices.Sorted(slices.Values(metaNames[:])) {
-		spans = append(spans, [2][]byte{metaKey(name), append(metaKey(name), 0)})
-	}
-	spans = append(spans, [2][]byte{{countKeyspace}, keyspaceEnd(countKeyspace)})
-	for keyspace := byte(evenKeyspace); keyspace < afterTables; keyspace++ {
-		live := keyspace == evenKeyspace || keyspace == oddKeyspace
-		if live && !bytes.Contains(v.live, []byte{keyspace}) || !live && len(v.packed) == 0 {
-			continue
-		}
-		spans = append(spans, [2][]byte{tableStart(keyspace, 0), tableStart(keyspace, tables)})
-		if live || keyspace == filterKeyspace { // removed IDs, or the filter of the keys
-			spans = append(spans, [2][]byte{tableStart(keyspace, MaxTables), keyspaceEnd(keyspace)})
-		}
-	}
-	return spans
 }
 
 // entries yields the entries from first to the one before end until yield returns false. nil stands

@@ -185,22 +185,6 @@ func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
 	})
 }
 
-// DuplicatesOf is the ID of a document and the count of its duplicates.
-type DuplicatesOf struct {
-	ID    uint64
-	Count duplicates.Count
-}
-
-// AllDuplicates yields the counts of all documents that have duplicates, by ID.
-func (v *View) AllDuplicates() iter.Seq2[DuplicatesOf, error] {
-	return scan(v, []byte{countKeyspace}, keyspaceEnd(countKeyspace), func(key, value []byte) (d DuplicatesOf, err error) {
-		if d.ID, err = keyNumber(key, documentKeyLen); err == nil {
-			d.Count, err = duplicates.Decode(value)
-		}
-		return d, err
-	})
-}
-
 // KeyEntry says that a document has a key with a hash.
 type KeyEntry struct{ Hash, ID uint64 }
 

@@ -8,16 +8,12 @@ type Kind string
 const (
 	// Unreadable: a file is damaged, or an entry cannot be read. The check ends there.
 	Unreadable Kind = "unreadable"
-	// Malformed: an entry does not follow docs/format.md.
-	Malformed Kind = "malformed"
 	// Missing: an entry does not exist that another entry refers to.
 	Missing Kind = "missing"
 	// Unexpected: an entry exists that no other entry refers to, or that contradicts another entry.
 	Unexpected Kind = "unexpected"
 	// Miscounted: a counter differs from the number of entries.
 	Miscounted Kind = "miscounted"
-	// FalseNegative: a filter excludes a stored entry, so that queries miss it.
-	FalseNegative Kind = "false negative"
 	// Unchecked: the rest was not checked, because the context ended or the store failed; Err is
 	// the reason.
 	Unchecked Kind = "unchecked"
@@ -28,10 +24,10 @@ type Problem struct {
 	Kind Kind `json:"kind"`
 
 	// Keyspace is a name of docs/format.md, "tables" for live and packed entries together, "file"
-	// for a file, "unknown" for a key of no keyspace, or "index".
+	// for a file, or "index".
 	Keyspace string `json:"keyspace"`
 
-	Key     string `json:"key,omitempty"` // of the entry, in hexadecimal; or the name of a file
+	Key     string `json:"key,omitempty"` // of the entry, in hexadecimal; "" if the problem is of no single entry
 	Message string `json:"message"`
 
 	Err error `json:"-"` // the error that Message describes; may be nil
