@@ -82,7 +82,6 @@ func (b *builder) add(id uint64, record store.Record) error {
 func (b *builder) replan(plan *plan.Plan) {
 	b.plan = plan
 	b.r.SetTables(len(plan.Tables))
-	b.report.Tables = make([]TableReport, len(plan.Tables))
 }
 
 // finish writes the next state and installs it.
@@ -90,7 +89,11 @@ func (b *builder) finish() error {
 	if err := b.write(); err != nil {
 		return err
 	}
-	return b.r.Commit(b.ctx, b.plan.String(), b.counters)
+	if err := b.r.Commit(b.ctx, b.plan.String(), b.counters); err != nil {
+		return err
+	}
+	b.report.Documents, b.report.Plan = b.counters.Documents, b.plan.String()
+	return nil
 }
 
 // write writes the next state.
@@ -187,9 +190,6 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 		if err := b.writeAdded(t, &next); err != nil {
 			return err
 		}
-	}
-	for i := range b.report.Tables {
-		b.report.Tables[i].EntriesBefore = old
 	}
 	return t.finish()
 }

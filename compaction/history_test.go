@@ -564,14 +564,6 @@ func (s *state) reported(r *compaction.Report) error {
 	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan || r.BytesBefore == 0 || r.BytesAfter == 0 || r.Seconds <= 0 {
 		return fmt.Errorf("%w: %+v of %d documents and plan %s", errWrong, r, len(s.Docs), s.plan)
 	}
-	for i, table := range r.Tables {
-		if s.generation > 0 && table.EntriesAfter != s.entries() || table.EntriesBefore != r.Tables[0].EntriesBefore {
-			return fmt.Errorf("%w: table %d: %+v of %d fingerprints", errWrong, i, table, s.entries())
-		}
-	}
-	if len(r.Tables) != strings.Count(r.Plan, " ") {
-		return fmt.Errorf("%w: %+v", errWrong, r)
-	}
 	return nil
 }
 

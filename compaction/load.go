@@ -115,16 +115,18 @@ func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan
 	}()
 	plan, err := plan.Parse(s.Header().Plan)
 	if err == nil {
-		err = report.measureBefore(s, len(plan.Tables))
-	}
-	if err == nil {
+		report.Documents, report.Plan = s.Counters().Documents, s.Header().Plan
 		err = do(s, plan)
 	}
 	if err != nil {
 		return err
 	}
 	done = true
-	return afterwards(errors.Join(s.Close(), report.complete(dir, opts)))
+	err = s.Close()
+	if err == nil {
+		report.BytesAfter, err = size(dir, opts.fs())
+	}
+	return afterwards(err)
 }
 
 // checkDone opens an index whose store has failed with err. If its generation is later than the

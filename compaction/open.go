@@ -56,26 +56,15 @@ func packFrozen(ctx context.Context, f rewrite.Frozen, opts *Options, report *Re
 		return p, err
 	}
 	b.from, b.before = f.View, f.Counters
-	if err = report.measureBefore(f.Store, len(f.Plan.Tables)); err == nil {
-		err = b.write()
-	}
-	if err == nil {
+	if err = b.write(); err == nil {
 		err = b.r.Prepare(f.Plan.String(), f.Counters.NextID, nil)
 	}
 	if err != nil {
 		return p, errors.Join(err, b.close())
 	}
-	packed := b.r.Packed()
-	for i, info := range packed {
-		t := &report.Tables[i]
-		t.EntriesAfter, t.BytesAfter = info.Entries, info.Bytes
-		for chunk := range b.filters[i].chunks() {
-			t.FilterBytes += uint64(len(chunk))
-		}
-	}
 	return rewrite.Packed{
 		Rewrite: b.r,
-		Entries: packed[0].Entries,
+		Entries: b.r.Packed()[0].Entries,
 		Filter:  func(table int) iter.Seq2[[]byte, error] { return b.filters[table].chunks() },
 		Close:   b.close,
 	}, nil

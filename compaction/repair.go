@@ -130,7 +130,7 @@ func repairedHeader(remains *store.Remains, opts *RepairOptions) (h store.Header
 
 // copyDocuments fills a new store in one commit.
 func copyDocuments(ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan, opts *RepairOptions, report *RepairReport) (err error) {
-	b, err := newBuilder(ctx, s, p, &opts.Options, &Report{Tables: make([]TableReport, len(p.Tables))})
+	b, err := newBuilder(ctx, s, p, &opts.Options, new(Report))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/neardup/neardup/internal/plan"
@@ -72,9 +71,6 @@ func pack(ctx context.Context, s *store.Store, from *plan.Plan, opts *Options, r
 	b, err := newBuilder(ctx, s, to, opts, report)
 	if err != nil {
 		return err
-	}
-	if report.Tables = slices.Grow(report.Tables, len(to.Tables))[:len(to.Tables)]; len(to.Tables) != len(from.Tables) {
-		clear(report.Tables[min(len(from.Tables), len(to.Tables)):])
 	}
 	return errors.Join(b.finish(), b.close())
 }

@@ -263,30 +263,6 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 	return directory, cached
 }
 
-// TableBytes returns about the bytes on disk of the entries of a table, live and packed, with the
-// directory.
-func (s *Store) TableBytes(table int) (bytes uint64, err error) {
-	for _, keyspace := range append([]byte{packedKeyspace, directoryKeyspace}, s.tables.Load().live...) {
-		n, err := s.rangeBytes(keyspace, table)
-		if err != nil {
-			return 0, err
-		}
-		bytes += n
-	}
-	return bytes, nil
-}
-
-// FilterBytes returns the bytes on disk of the saved prefix filter of a table.
-func (s *Store) FilterBytes(table int) (uint64, error) { return s.rangeBytes(filterKeyspace, table) }
-
-func (s *Store) rangeBytes(keyspace byte, table int) (uint64, error) {
-	// The last block of the previous table may end anywhere before the first key of this table.
-	// Zeros at the end of the first key keep that block out.
-	first := append(tableStart(keyspace, table), 0, 0, 0, 0)
-	bytes, err := s.db.EstimateDiskUsage(first, tableEnd(keyspace, table))
-	return bytes, translateError(err)
-}
-
 // Generation returns the number of compactions and bulk loads that have written the packed tables.
 func (t *Tables) Generation() uint64 { return t.packing.generation }
 
