@@ -204,42 +204,6 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestVerdicts compares the verdicts for the rows of a Parquet file with those for the same
-// documents as JSON Lines.
-func TestVerdicts(t *testing.T) {
-	neardup := filepath.Join(t.TempDir(), "neardup")
-	build := exec.Command("go", "build", "-o", neardup, "./cmd/neardup")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	verdicts := func(lines []byte) string {
-		dedup := exec.Command(neardup, "dedup", "--format", "jsonl", "-")
-		dedup.Stdin = bytes.NewReader(lines)
-		out, err := dedup.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
-	}
-	check := func(path string, lines []byte, args ...string) {
-		t.Helper()
-		out, problem, _ := command(t, append(args, path)...)
-		got, want := verdicts([]byte(out)), verdicts(lines)
-		if got != want || !strings.Contains(want, `"verdict":"duplicate"`) || !strings.Contains(want, `"verdict":"new"`) {
-			t.Errorf("%s\ngot\n%.2000s\nwant\n%.2000s", problem, got, want)
-		}
-	}
-	path := write(t, &parquet.Zstd, fineWebRows(200))
-	check(path, lines(t, fineWebRows(200)))
-	check(path, lines(t, fineWebRows(200)), "-columns", "url,text")
-	rows, flattened := datatroveRows(200)
-	path = write(t, &parquet.Snappy, rows)
-	check(path, lines(t, flattened))
-	check(path, lines(t, flattened), "-columns", "id,text,metadata")
-}
-
 func TestTypes(t *testing.T) {
 	type group struct {
 		X *int32 `parquet:"x,optional"`

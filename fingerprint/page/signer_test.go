@@ -102,16 +102,3 @@ func TestParseSigner(t *testing.T) {
 		t.Error("no error for an unknown text mode")
 	}
 }
-
-// TestSignerText tests that Text returns the text that Sign analyzes.
-func TestSignerText(t *testing.T) {
-	body := []byte("<title>x</title><nav>menu</nav><p>" + strings.Repeat("some words, 1.000 & &eacute;, of a page\n", 30) + "<footer>about</footer>")
-	for _, s := range []*Signer{newSigner(t, Visible, fingerprint.Options{}), newSigner(t, Main, fingerprint.Options{})} {
-		for _, kind := range []Kind{HTML, PlainText} {
-			got, want := s.SignKind(kind, "", body), s.analyzer.Text(s.Text(kind, "", body))
-			if got != want || got.Tokens == 0 {
-				t.Errorf("%s, kind %d: %+v, want %+v", s.Name(), kind, got, want)
-			}
-		}
-	}
-}
