@@ -93,105 +93,66 @@ func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
 // Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all
 // IDs that they have.
 func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
+	entries := v.packedPostings(first)
+	for epoch := range v.live {
+		entries = merge(entries, v.livePostings(epoch, first))
+	}
+	return entries
+}
+
+// merge merges two sequences of postings. A fingerprint of both gets the IDs of both.
+func merge(a, b iter.Seq2[Posting, error]) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
-		next, stop := iter.Pull2(v.liveEntries(first))
+		next, stop := iter.Pull2(b)
 		defer stop()
-		live, err, more := next()
-		// liveBefore yields the live entries before a packed one, and reports whether to go on.
-		liveBefore := func(end uint64, all bool) bool {
-			for more && err == nil && (all || live.stored < end) {
-				if !yield(live.posting(), nil) {
-					return false
+		q, qErr, more := next()
+		for p, err := range a {
+			if err != nil {
+				yield(Posting{}, err)
+				return
+			}
+			for more && (qErr != nil || q.Stored < p.Stored) {
+				if !yield(q, qErr) || qErr != nil {
+					return
 				}
-				live, err, more = next()
+				q, qErr, more = next()
 			}
-			return err == nil || yield(Posting{}, err)
-		}
-		for p, packedErr := range v.packedPostings(first) {
-			if packedErr != nil {
-				yield(Posting{}, packedErr)
-				return
-			}
-			if !liveBefore(p.Stored, false) || err != nil {
-				return
-			}
-			if more && live.stored == p.Stored {
-				p.IDs = p.IDs.Union(live.posting().IDs)
-				live, err, more = next()
+			if more && q.Stored == p.Stored {
+				p.IDs = p.IDs.Union(q.IDs)
+				q, qErr, more = next()
 			}
 			if !yield(p, nil) {
 				return
 			}
 		}
-		liveBefore(0, true)
-	}
-}
-
-// liveEntry is the live entries of a stored fingerprint in table 0. ids is valid until the next
-// one.
-type liveEntry struct {
-	stored uint64
-	ids    []uint64
-}
-
-func (l liveEntry) posting() Posting { return Posting{l.stored, NewIDs(slices.Clone(l.ids)...)} }
-
-// liveEntries merges the live entries of table 0 of all epochs.
-func (v *View) liveEntries(first uint64) iter.Seq2[liveEntry, error] {
-	newest := v.epochEntries(len(v.live)-1, first)
-	if len(v.live) == 1 {
-		return newest
-	}
-	return func(yield func(liveEntry, error) bool) {
-		next, stop := iter.Pull2(newest)
-		defer stop()
-		l, err, more := next()
-		for frozen, frozenErr := range v.epochEntries(0, first) {
-			if frozenErr != nil {
-				yield(liveEntry{}, frozenErr)
-				return
-			}
-			for more && (err != nil || l.stored < frozen.stored) {
-				if !yield(l, err) || err != nil {
-					return
-				}
-				l, err, more = next()
-			}
-			if more && l.stored == frozen.stored {
-				frozen.ids = append(frozen.ids, l.ids...)
-				l, err, more = next()
-			}
-			if !yield(frozen, nil) {
-				return
-			}
-		}
-		for ; more; l, err, more = next() {
-			if !yield(l, err) || err != nil {
+		for ; more; q, qErr, more = next() {
+			if !yield(q, qErr) || qErr != nil {
 				return
 			}
 		}
 	}
 }
 
-// epochEntries yields the live entries of table 0 of one epoch.
-func (v *View) epochEntries(epoch int, first uint64) iter.Seq2[liveEntry, error] {
-	return func(yield func(liveEntry, error) bool) {
-		var l liveEntry
+// livePostings yields the live entries of table 0 of one epoch.
+func (v *View) livePostings(epoch int, first uint64) iter.Seq2[Posting, error] {
+	return func(yield func(Posting, error) bool) {
+		var stored uint64
+		var ids []uint64
 		for e, err := range v.liveIDs(epoch, first) {
 			if err != nil {
-				yield(liveEntry{}, err)
+				yield(Posting{}, err)
 				return
 			}
-			if e.stored != l.stored && len(l.ids) > 0 {
-				if !yield(l, nil) {
+			if e.stored != stored && len(ids) > 0 {
+				if !yield(Posting{stored, NewIDs(slices.Clone(ids)...)}, nil) {
 					return
 				}
-				l.ids = l.ids[:0]
+				ids = ids[:0]
 			}
-			l.stored, l.ids = e.stored, append(l.ids, e.id)
+			stored, ids = e.stored, append(ids, e.id)
 		}
-		if len(l.ids) > 0 {
-			yield(l, nil)
+		if len(ids) > 0 {
+			yield(Posting{stored, NewIDs(ids...)}, nil)
 		}
 	}
 }
