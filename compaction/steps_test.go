@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,90 +140,4 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 		want = contentsOf(t, y)
 	}
 	must(t, y.Close())
-}
-
-// isTemporary reports whether a file exists only while a load or a compaction runs.
-func isTemporary(name string) bool { return strings.Contains(name, "/incoming/") }
-
-// TestRecrawlHasOneMatch replaces documents repeatedly by others within k of the same query,
-// while compactions freeze and switch. A query must always find exactly one of the two versions.
-func TestRecrawlHasOneMatch(t *testing.T) {
-	long := time.Duration(testenv.Number(1, 2, 6, 30)) * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+long)
-	defer cancel()
-	// The delay makes the compaction slower between its steps.
-	fsys := hookFS(vfs.NewMem(), func(op errorfs.Op) error {
-		if isTemporary(op.Path) || op.Kind == errorfs.OpLink {
-			time.Sleep(50 * time.Microsecond)
-		}
-		return nil
-	})
-	x, err := index.Open("ix", &index.Options{FS: fsys, Durability: index.NoSync, MaxDistance: 3})
-	must(t, err)
-	defer x.Close()
-	const pages = 16
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 7))
-	queries := make([]fingerprint.Fingerprint, pages)
-	for i := range queries {
-		queries[i] = fingerprint.Fingerprint(r.Uint64())
-	}
-	// A batch has the next version of each page after many other documents, so that its steps
-	// take long.
-	batch := func(n int) []index.Document {
-		docs := randomDocuments(r, 300)
-		for i := range docs {
-			docs[i].Key = fmt.Sprintf("other %d", i)
-		}
-		for i, q := range queries {
-			docs = append(docs, index.Document{Key: fmt.Sprint(i), Fingerprint: q ^ 1<<(n%2) ^ 1<<(3+n%5)})
-		}
-		return docs
-	}
-	must(t, x.Add(ctx, batch(0)...))
-	var group sync.WaitGroup
-	var asked, recrawls, compactions atomic.Int64
-	loop := func(do func(n int) error) {
-		group.Go(func() {
-			for n := 1; ctx.Err() == nil; n++ {
-				if err := do(n); err != nil && ctx.Err() == nil {
-					t.Error(err)
-					cancel()
-				}
-			}
-		})
-	}
-	loop(func(n int) error {
-		recrawls.Add(1)
-		if n%2 == 0 {
-			return x.Add(ctx, batch(n)...)
-		}
-		_, err := x.CheckAndAddBatch(ctx, batch(n))
-		return err
-	})
-	loop(func(n int) error {
-		compactions.Add(1)
-		_, err := compaction.Compact(ctx, x, compaction.Options{})
-		return err
-	})
-	for worker := range 2 {
-		loop(func(n int) error {
-			asked.Add(1)
-			i := (n*7 + worker) % pages
-			matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: queries[i]}})
-			if err == nil && (len(matches) != 1 || matches[0].Document.Key != fmt.Sprint(i)) {
-				err = fmt.Errorf("query %d of page %d has %d matches: %v", n, i, len(matches), matches)
-			}
-			return err
-		})
-	}
-	enough := func() bool { return asked.Load() >= 500 && recrawls.Load() >= 10 && compactions.Load() >= 4 }
-	for begun := time.Now(); ctx.Err() == nil && (time.Since(begun) < long || !enough()); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	group.Wait()
-	t.Logf("%d queries, %d recrawls, %d compactions", asked.Load(), recrawls.Load(), compactions.Load())
-	if !enough() {
-		t.Errorf("only %d queries, %d recrawls and %d compactions", asked.Load(), recrawls.Load(), compactions.Load())
-	}
 }

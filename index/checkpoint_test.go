@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 func documentsOf(t testing.TB, x *Index) map[string]Document {
@@ -162,41 +160,6 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	if docs := documentsOf(t, openAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
 		t.Errorf("the checkpoint has %d documents, want %d", len(docs), failAt)
 	}
-}
-
-// TestCheckpointCutShort stops the machine before each write to the copy. None, some and all of
-// the unsynced data survives. The copy must then be complete, or not an index.
-func TestCheckpointCutShort(t *testing.T) {
-	ctx := context.Background()
-	mem := crashfs.New()
-	var crashed []*crashfs.FS
-	rng := rand.New(rand.NewPCG(1, 1))
-	fsys := errorfs.Wrap(mem, underCopies(func() error {
-		for _, percent := range []int{0, 50, 100} {
-			crashed = append(crashed, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
-		}
-		return nil
-	}))
-	x := openAt(t, "ix", Options{FS: fsys})
-	must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Key: "b", Fingerprint: 2}))
-	must(t, x.Checkpoint(ctx, "copies/c"))
-	whole := 0
-	for i, clone := range append(crashed, mem.CrashClone(vfs.CrashCloneCfg{})) {
-		y, err := Open("copies/c", &Options{FS: clone, MustExist: true})
-		switch {
-		case err == nil:
-			whole++
-			if docs := documentsOf(t, y); len(docs) != 2 {
-				t.Errorf("crash %d: the checkpoint opens, with %d documents", i, len(docs))
-			}
-			y.Close()
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNotIndex):
-			t.Errorf("crash %d: %v", i, err)
-		case i == len(crashed):
-			t.Errorf("after the end: %v", err)
-		}
-	}
-	t.Logf("%d crashes, %d of them after the switch", len(crashed), whole)
 }
 
 // noLinks is a file system without links, which returns a permission error for them.

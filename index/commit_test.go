@@ -2,7 +2,6 @@ package index_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -70,23 +69,6 @@ func openForParts(t *testing.T, opts index.Options) (*index.Index, []index.Docum
 	return x, docs
 }
 
-// TestDuplicatesOfAnEarlierPart uses a window whose last documents are duplicates of the
-// documents applied first, and nothing else remains to apply. Their verdicts must name the stored
-// originals.
-func TestDuplicatesOfAnEarlierPart(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	for i := range docs {
-		docs[i] = docs[i%64]
-	}
-	verdicts, err := x.CheckAndAddBatch(inParts(t.Context()), docs)
-	must(t, err)
-	for i, v := range verdicts[64:] {
-		if v.Status != index.Duplicate || v.Of.Document != verdicts[i%64].Document || v.Of.ID == 0 {
-			t.Fatalf("document %d: %v of %+v, not of %+v", 64+i, v.Status, v.Of, verdicts[i%64].Document)
-		}
-	}
-}
-
 // whenAsked is a context that calls a function at each check.
 type whenAsked struct {
 	context.Context
@@ -96,26 +78,6 @@ type whenAsked struct {
 func (c whenAsked) Err() error {
 	c.call()
 	return c.Context.Err()
-}
-
-// TestOriginIsDeletedWithinAWindow deletes the original of a duplicate after the first documents
-// of a window are applied, and before the duplicate is. The duplicate must then be new.
-func TestOriginIsDeletedWithinAWindow(t *testing.T) {
-	x, docs := openForParts(t, index.Options{KeepDuplicates: true})
-	docs[200].Fingerprint = docs[3].Fingerprint
-	deleted := 0
-	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
-		if n := x.Stats().Documents; deleted == 0 && n > 150 && n < 200 {
-			var err error
-			if deleted, err = x.DeleteIDs(t.Context(), 4); err != nil {
-				t.Error(err)
-			}
-		}
-	}}, docs)
-	must(t, err)
-	if v := verdicts[200]; deleted != 1 || v.Status != index.New || x.Stats().Documents != 255 {
-		t.Errorf("%d deleted, %v of %+v, %d documents", deleted, v.Status, v.Of, x.Stats().Documents)
-	}
 }
 
 // TestDeletedBeforeAnEarlierPart deletes the original of a late document of a window before a
@@ -155,49 +117,6 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 		must(t, err)
 		if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != c.want {
 			t.Errorf("%+v: %v of %+v, and %v of %+v", c, first.Status, first.Of, late.Status, late.Of)
-		}
-	}
-}
-
-// TestQueryAroundACommit tests that a query just before a commit is applied answers as before it.
-// A query just after must answer as after it.
-func TestQueryAroundACommit(t *testing.T) {
-	ctx := t.Context()
-	for name, commit := range map[string]func(x *index.Index) error{
-		"new document": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "new", Fingerprint: 2}) },
-		"changed page": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 4}) },
-		"page that leaves": func(x *index.Index) error {
-			_, err := x.CheckAndAdd(ctx, index.Document{Key: "page", Fingerprint: 1 << 63})
-			return err
-		},
-		"page that comes near": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far", Fingerprint: 8}) },
-		"unchanged page":       func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page"}) },
-		"deleted key":          func(x *index.Index) error { _, err := x.Delete(ctx, "page"); return err },
-		"deleted ID":           func(x *index.Index) error { _, err := x.DeleteIDs(ctx, 3); return err },
-	} {
-		for _, packed := range []bool{false, true} {
-			now := time.Unix(0, 0).UTC()
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { now = now.Add(time.Second); return now }})
-			must(t, err)
-			must(t, x.Add(ctx, index.Document{Key: "page"}, index.Document{Key: "far", Fingerprint: 1 << 62}, index.Document{Fingerprint: 1}))
-			if packed {
-				_, err = compaction.Compact(ctx, x, compaction.Options{})
-				must(t, err)
-			}
-			var answers []string
-			query := func() {
-				matches, err := x.Query(ctx, index.Query{})
-				answers = append(answers, fmt.Sprint(matches, err))
-			}
-			query()
-			x.AroundApply(query)
-			must(t, commit(x))
-			x.AroundApply(nil)
-			query()
-			if len(answers) != 4 || answers[0] != answers[1] || answers[2] != answers[3] || answers[1] == answers[2] {
-				t.Errorf("%s, packed %t: before, just before, just after, after the commit:\n%s", name, packed, strings.Join(answers, "\n"))
-			}
-			must(t, indextest.Problems(x), x.Close())
 		}
 	}
 }

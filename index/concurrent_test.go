@@ -212,37 +212,3 @@ func TestBatchesTakeTurns(t *testing.T) {
 		t.Errorf("%d turns are taken", taken)
 	}
 }
-
-// TestQueryWhileItsMatchMoves moves a page to another fingerprint in one commit, just before or
-// just after a query takes its view. The query is near both fingerprints, and has checked the
-// filters before. It must find the page once.
-func TestQueryWhileItsMatchMoves(t *testing.T) {
-	ctx := context.Background()
-	places := []fingerprint.Fingerprint{1 << 60, 1 << 3, 1<<40 | 1<<20, 1 << 30}
-	for when := range 2 {
-		x := openMem(t, Options{Durability: NoSync, Plan: mustPlan(t, "4", 3)})
-		for n := range 20 {
-			calls := 0
-			moving := false
-			x.aroundView = func() {
-				if moving {
-					return
-				}
-				if calls++; calls == when+1 {
-					moving = true
-					defer func() { moving = false }()
-					if err := x.Add(ctx, Document{Key: "page", Fingerprint: places[(n+1)%len(places)]}); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			if n == 0 {
-				must(t, x.Add(ctx, Document{Key: "page", Fingerprint: places[0]}))
-			}
-			matches, err := x.Query(ctx, nearTo(0))
-			if err != nil || len(matches) != 1 || matches[0].Added.IsZero() || calls != 2 {
-				t.Fatalf("move %d, %d: %+v, %v", when, n, matches, err)
-			}
-		}
-	}
-}

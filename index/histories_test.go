@@ -26,8 +26,18 @@ func length(race, usual, ci, long int) int {
 // scopes and groups of near-duplicates. Some order of the calls must explain every answer.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 40_000, 300_000, 10_000_000))
-	worlds(t, seed, false, func(w *indextest.World) int64 { return w.Calls }, want)
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000))
+	worlds(t, seed, false, false, func(w *indextest.World) int64 { return w.Calls }, want)
+}
+
+// TestNestedHistories makes calls within other calls, at moments that chance hardly ever finds:
+// when the outer call checks its context, just before and after it takes a snapshot or applies a
+// commit, and before each file operation of a compaction or a checkpoint. Some order of the calls
+// must explain every answer.
+func TestNestedHistories(t *testing.T) {
+	t.Parallel()
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000))
+	worlds(t, seed, false, true, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
 // TestConcurrentCrashHistories does the same with a slow disk, and the machine stops at any
@@ -37,16 +47,19 @@ func TestConcurrentHistories(t *testing.T) {
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
 	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000))
-	worlds(t, seed, true, func(w *indextest.World) int64 { return w.Moments }, want)
+	worlds(t, seed, true, false, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
 // worlds runs worlds until their count reaches the wanted number.
-func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) int64, want int) {
+func worlds(t *testing.T, seed uint64, crash, nested bool, count func(*indextest.World) int64, want int) {
 	var done, calls, n int64
 	for ; done < int64(want) && !t.Failed(); n++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
+		if nested {
+			w.Around = func(x *index.Index, view, apply func()) { x.AroundView(view); x.AroundApply(apply) }
+		}
 		if rng.IntN(3) > 0 {
 			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
@@ -63,7 +76,11 @@ func worlds(t *testing.T, seed uint64, crash bool, count func(*indextest.World) 
 			}
 		}
 		for range 1 + rng.IntN(4) {
-			if err = w.Round(indextest.Plans[rng.IntN(len(indextest.Plans))]); err == nil {
+			plans := indextest.Plans
+			if nested { // single calls reach each other best on few sites
+				plans = plans[:3]
+			}
+			if err = w.Round(plans[rng.IntN(len(plans))]); err == nil {
 				err = between(t.Context(), w, rng.IntN(4))
 			}
 			if err != nil {

@@ -2,15 +2,10 @@ package index_test
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -82,32 +77,6 @@ func TestRecheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestKeyIsLookedUpAgain tests Add and Delete if another call stores a document with the same key
-// between their look-up and their commit.
-func TestKeyIsLookedUpAgain(t *testing.T) {
-	ctx := t.Context()
-	for name, call := range map[string]func(x *index.Index) error{
-		"add":    func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1}) },
-		"delete": func(x *index.Index) error { _, err := x.Delete(ctx, "page"); return err },
-	} {
-		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-		must(t, err)
-		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 1 << 20}))
-		calls := 0
-		x.AroundView(func() {
-			if calls++; calls == 2 {
-				must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 1 << 40}))
-			}
-		})
-		must(t, call(x))
-		x.AroundView(nil)
-		if n := x.Stats().Documents; n > 1 || n == 1 && name == "delete" {
-			t.Errorf("%s: %d documents", name, n)
-		}
-		must(t, indextest.Problems(x), x.Close())
-	}
-}
-
 // TestRemovedRightAfterItsCommit removes a document at the end of a part of a window right after
 // the commit of the part. It is removed alone, or with more documents than the index lists. A
 // later document of the window that matched it must be New.
@@ -164,39 +133,6 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	}
 }
 
-// TestCommittedDocumentsCountOnce decides the last page of a window again, on a snapshot that has
-// the committed documents of the window. Each of them must count as one document of the site.
-func TestCommittedDocumentsCountOnce(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	signature := func(key string, bits int) index.Document {
-		d := index.Document{Key: key, Fingerprint: docs[0].Fingerprint, Digest: fingerprint.Digest(bits + 1), Tokens: 1000}
-		d.Shingles[0], d.Shingles[1] = 1, 1<<bits-1
-		return d
-	}
-	first, second := signature("http://site/1", 30), signature("http://site/2", 0)
-	second.Shingles[2] = 1<<40 - 1
-	page := signature("http://site/3", 0) // 30 bits from the first page, and 40 bits from the second
-	docs[0], docs[1], docs[255] = first, second, page
-	other := signature("http://other/", 0)
-	other.Shingles[3] = 1<<60 - 1
-	added := false
-	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
-		if !added && x.Stats().Documents >= 32 {
-			added = true
-			must(t, x.Add(t.Context(), other))
-		}
-	}}, docs)
-	must(t, err)
-	for i, want := range map[int]index.Status{0: index.New, 1: index.New, 255: index.Duplicate} {
-		if v := verdicts[i]; v.Status != want || v.Status == index.Duplicate && v.Of.Key != first.Key {
-			t.Errorf("document %d: %v of %q, not %v", i, v.Status, v.Of.Key, want)
-		}
-	}
-	if n := x.Stats().Documents; !added || n != 256 {
-		t.Errorf("%d documents", n)
-	}
-}
-
 // TestKeyOfOneHashAfterACommit stores, from another call, a document near a late document of a
 // window. Its key has the hash of the key of a page at the beginning of the window. That page
 // must still count.
@@ -215,101 +151,5 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	must(t, err)
 	if page, near := verdicts[200], verdicts[201]; !stored || page.Of.Key != keys[0] || near.Of.Key != keys[1] {
 		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key, near.Status, near.Of.Key)
-	}
-}
-
-// TestRecheckOnOtherTables moves packed entries by a compaction between the search of a window
-// and its commit, which decides the window again. A match that is not searched again must still
-// be found.
-func TestRecheckOnOtherTables(t *testing.T) {
-	ctx := t.Context()
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, FilterBytes: -1})
-	must(t, err)
-	must(t, x.Add(ctx, index.Document{Key: "first"}, index.Document{Key: "second", Fingerprint: 0xffff << 40}, index.Document{Key: "third", Fingerprint: 0xff << 56}))
-	_, err = compaction.Compact(ctx, x, compaction.Options{})
-	must(t, err)
-	calls := 0
-	x.AroundView(func() {
-		if calls++; calls == 2 {
-			_, err := x.Delete(ctx, "first")
-			must(t, err)
-			_, err = compaction.Compact(ctx, x, compaction.Options{})
-			must(t, err)
-		}
-	})
-	verdicts, err := x.CheckAndAddBatch(ctx, []index.Document{{Key: "a", Fingerprint: 1}, {Key: "b", Fingerprint: 0xffff<<40 | 1}})
-	must(t, err)
-	x.AroundView(nil)
-	if a, b := verdicts[0], verdicts[1]; a.Status != index.New || b.Status != index.Duplicate || b.Of.Key != "second" {
-		t.Errorf("%v, and %v of %q", a.Status, b.Status, b.Of.Key)
-	}
-	must(t, indextest.Problems(x), x.Close())
-}
-
-// TestRemovedDocumentsAreNotFound tests that removed documents, with and without a record, are
-// not found: while an epoch is frozen, after the index is opened again, and after a compaction.
-// Documents with the same fingerprints must be found.
-func TestRemovedDocumentsAreNotFound(t *testing.T) {
-	ctx := t.Context()
-	for _, bare := range []bool{false, true} {
-		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-		docs := make([]index.Document, 4)
-		for i := range docs {
-			if !bare {
-				docs[i].Tokens = 5
-			}
-		}
-		_, err := compaction.Load(ctx, "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
-		must(t, err)
-		x, err := index.Open("ix", &opts)
-		must(t, err)
-		left := 4
-		check := func(when string) {
-			t.Helper()
-			matches, err := x.Query(ctx, index.Query{})
-			if err != nil || len(matches) != left || x.Stats().Documents != uint64(left) {
-				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when, len(matches), x.Stats().Documents, left, err)
-			}
-			if v, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); err != nil || v.Status != index.Duplicate {
-				t.Errorf("bare %t, %s: a near copy is %v: %v", bare, when, v.Status, err)
-			}
-			must(t, indextest.Problems(x))
-		}
-		remove := func(id uint64) {
-			t.Helper()
-			if n, err := x.DeleteIDs(ctx, id); n != 1 || err != nil {
-				t.Errorf("bare %t: %d deleted: %v", bare, n, err)
-			}
-			if n, err := x.DeleteIDs(ctx, id); n != 0 || err != nil {
-				t.Errorf("bare %t: %d deleted again: %v", bare, n, err)
-			}
-			left--
-		}
-		remove(1)
-		check("removed")
-		failed := errors.New("not packed")
-		if err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {
-			t.Fatal(err)
-		}
-		check("removed in a frozen epoch")
-		remove(3)
-		check("removed in two epochs")
-		must(t, x.Close())
-		x, err = index.Open("ix", &opts)
-		must(t, err)
-		check("opened again")
-		for begun := time.Now(); x.Stats().Removed < 2 && time.Since(begun) < 20*time.Second; { // they are read in the background
-			time.Sleep(time.Millisecond)
-		}
-		if n := x.Stats().Removed; n != 2 {
-			t.Errorf("bare %t: %d removed IDs, not 2", bare, n)
-		}
-		_, err = compaction.Compact(ctx, x, compaction.Options{})
-		must(t, err)
-		check("compacted")
-		if n := x.Stats().Removed; n != 0 {
-			t.Errorf("bare %t: %d removed IDs after the compaction", bare, n)
-		}
-		must(t, x.Close())
 	}
 }

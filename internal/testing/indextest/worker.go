@@ -73,15 +73,14 @@ func (k *worker) note(start int64, calls ...*call) {
 
 // call makes one call, sometimes with a context that ends at a random moment. A call that fails
 // must change nothing.
-func (k *worker) call() error {
-	ctx := context.Background()
+func (k *worker) call(ctx context.Context, do func(context.Context) ([]*call, error)) error {
 	if k.rng.IntN(16) == 0 {
 		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
 		defer cancel()
 		ctx = limited
 	}
 	start := k.w.clock.Add(1)
-	calls, err := k.draws()(ctx)
+	calls, err := do(ctx)
 	if err != nil { // a failed call changed nothing, except for the returned verdicts of a batch
 		calls = slices.DeleteFunc(calls, func(c *call) bool { return c.batch == 0 })
 	}
@@ -92,25 +91,40 @@ func (k *worker) call() error {
 	return err
 }
 
+// chance is a kind of call, and how many of 100 draws that reach it choose it.
+type chance struct {
+	often int
+	call  func(context.Context) ([]*call, error)
+}
+
+// pick returns one of the calls, or CheckAndAdd.
+func (k *worker) pick(chances ...chance) func(context.Context) ([]*call, error) {
+	for _, c := range chances {
+		if k.rng.IntN(100) < c.often {
+			return c.call
+		}
+	}
+	return k.checkAndAdd
+}
+
 // draws returns a random call.
 func (k *worker) draws() func(context.Context) ([]*call, error) {
 	batches := 12
 	if k.plan.Batch > 100 {
 		batches = 120
 	}
-	for _, c := range []struct {
-		often int
-		call  func(context.Context) ([]*call, error)
-	}{
-		{batches, k.checkAndAddBatch},
-		{12, k.add}, {12, k.delete}, {6, k.deleteIDs}, {2, k.deleteBefore},
-		{12, k.query}, {5, k.queryBatch}, {10, k.get}, {2, k.documents}, {3, k.sync}, {1, k.verify}, {1, k.checkpoint},
-	} {
-		if k.rng.IntN(100) < c.often {
-			return c.call
-		}
-	}
-	return k.checkAndAdd
+	return k.pick(chance{batches, k.checkAndAddBatch}, chance{12, k.add}, chance{12, k.delete}, chance{6, k.deleteIDs}, chance{2, k.deleteBefore},
+		chance{12, k.query}, chance{5, k.queryBatch}, chance{10, k.get}, chance{2, k.documents}, chance{3, k.sync}, chance{1, k.verify}, chance{1, k.checkpoint})
+}
+
+// reads returns a random call that reads.
+func (k *worker) reads() func(context.Context) ([]*call, error) {
+	return k.pick(chance{20, k.get}, chance{20, k.queryBatch}, chance{10, k.documents}, chance{100, k.query})
+}
+
+// writes returns a random call that writes.
+func (k *worker) writes() func(context.Context) ([]*call, error) {
+	return k.pick(chance{30, k.add}, chance{25, k.delete}, chance{25, k.deleteIDs}, chance{3, k.deleteBefore}, chance{15, k.checkAndAddBatch}, chance{5, k.checkpoint})
 }
 
 // checked returns a call of CheckAndAdd.
@@ -145,12 +159,13 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	docs, sites := make([]index.Document, 1+k.rng.IntN(k.plan.Batch)), make([]int, k.plan.Batch)
 	n, s := k.site()
 	oneSite := k.plan.Batch < largeBatch && k.rng.IntN(2) == 0
+	few := k.w.nest != nil && k.rng.IntN(2) == 0 // keys
 	for i := range docs {
 		if !oneSite {
 			n, s = k.site()
 		}
 		docs[i], sites[i] = k.draw(s), n
-		if len(docs) > largeBatch && k.rng.IntN(8) > 0 {
+		if (len(docs) > largeBatch || few) && k.rng.IntN(8) > 0 {
 			docs[i].Key = "" // a repeated key ends a group of documents that are searched together
 		}
 	}
@@ -221,6 +236,9 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 // deleteIDs deletes a single document, since documents with and without a record are deleted in
 // separate commits.
 func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
+	if k.w.nest != nil && k.rng.IntN(2) == 0 {
+		return k.deleteNewest(ctx)
+	}
 	n, s := k.site()
 	s.mu.Lock()
 	id := uint64(1 << 40)
@@ -237,13 +255,29 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 	}, "DeleteIDs", id)}, err
 }
 
+// deleteNewest deletes one of the newest documents, which the outer call may have stored. The
+// document may be of any site.
+func (k *worker) deleteNewest(ctx context.Context) (calls []*call, err error) {
+	id := k.w.Index.Stats().NextID - 1 - uint64(k.rng.IntN(8))
+	deleted, err := k.w.Index.DeleteIDs(ctx, id)
+	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the document is deleted in spite of the error
+	}
+	for n := range k.w.sites {
+		calls = append(calls, &call{site: n, said: []any{"DeleteIDs", id}, apply: func(docs Documents) (Documents, bool) {
+			return docs.Without(func(d *index.Document) bool { return d.ID == id }), true
+		}})
+	}
+	return calls, err
+}
+
 // deleteBefore deletes the documents that are older than some seconds, or an hour, in one commit.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 { // more than 256 documents take several commits
 		before = before.Add(-time.Hour)
 	}
-	_, err = k.w.Index.DeleteBefore(context.Background(), before)
+	_, err = k.w.Index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
 	for n := range k.w.sites {
 		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before}, apply: func(docs Documents) (Documents, bool) {
 			return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }), true

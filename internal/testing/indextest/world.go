@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/testgen"
@@ -46,6 +48,11 @@ type World struct {
 	// files, but not the stored documents.
 	Meanwhile func(ctx context.Context, x *index.Index) error
 
+	// Around, if set, makes the index call view around each of its snapshots, and apply around
+	// each commit. Instead of eight goroutines, one calls the index, and within its calls others
+	// are made.
+	Around func(x *index.Index, view, apply func())
+
 	dir   string
 	rng   *rand.Rand
 	rule  Rule
@@ -60,6 +67,7 @@ type World struct {
 	copies  []*checkpoint
 	copied  int
 	crashes *crashes // nil if the file system does not crash
+	nest    *nest    // of the round, if Around is set
 }
 
 type place struct {
@@ -89,6 +97,12 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		w.crashes = newCrashes(rng)
 		w.Options.FS = w.crashes.fs
 	}
+	w.Options.FS = errorfs.Wrap(w.Options.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && (strings.Contains(op.Path, "incoming") || strings.HasPrefix(op.Path, "copy")) {
+			w.nest.write()
+		}
+		return nil
+	}))
 	return w, w.open()
 }
 
@@ -172,17 +186,26 @@ func (w *World) Round(p Plan) error {
 			return err
 		}
 	}
+	var workers [Workers]*worker
+	for n := range workers {
+		workers[n] = &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
+	}
+	if w.Around != nil {
+		if err := w.nested(workers[0], workers[1]); err != nil {
+			return err
+		}
+		return w.settle()
+	}
 	w.crashes.start(w)
 	over, end := context.WithCancel(context.Background())
 	var background sync.WaitGroup
 	meanwhile := rand.New(rand.NewPCG(w.rng.Uint64(), 1))
 	background.Go(func() { errs[Workers] = w.meanwhile(over, meanwhile) })
 	var wg sync.WaitGroup
-	for n := range Workers {
-		k := &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
+	for n, k := range workers {
 		wg.Go(func() {
 			for range p.Calls {
-				if errs[n] = k.call(); errs[n] != nil {
+				if errs[n] = k.call(context.Background(), k.draws()); errs[n] != nil {
 					return
 				}
 			}

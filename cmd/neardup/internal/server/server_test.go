@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -258,29 +257,6 @@ func TestVerdictsEqualIndex(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-}
-
-// TestConcurrentChecks: concurrent calls share commits, and each of them gets its own verdicts.
-func TestConcurrentChecks(t *testing.T) {
-	_, address := serve(t, open(t, nil), Options{})
-	c := dial(t, address, nil)
-	var wg sync.WaitGroup
-	for i := range 64 {
-		wg.Go(func() {
-			for n := range 6 {
-				d := index.Document{Key: string(rune('a'+i)) + "/" + string(rune('a'+n)), Fingerprint: 1 + checkFingerprint(i, n), Tokens: 100}
-				docs := []index.Document{d, d}
-				if i%8 == 0 {
-					docs = slices.Repeat(docs, 64)
-				}
-				verdicts, err := c.CheckDocuments(t.Context(), docs)
-				if err != nil || verdicts[1].Status == neardup.New || verdicts[0].Status == neardup.New != (verdicts[1].Status == neardup.Unchanged) {
-					t.Errorf("%d, %d: %v, %v", i, n, verdicts, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func checkFingerprint(i, n int) fingerprint.Fingerprint {
