@@ -2,11 +2,8 @@ package page
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/neardup/neardup/fingerprint"
 )
 
 // generatedPage returns 256 KiB of plain markup with little script.
@@ -51,27 +48,4 @@ func BenchmarkExtract(b *testing.B) {
 	latin := []byte(strings.ReplaceAll(string(generated), "link", "l\xe9en"))
 	run("generated-windows-1252", [][]byte{latin}, "text/html; charset=windows-1252")
 	run("dense", [][]byte{densePage()}, "")
-}
-
-func BenchmarkPlainText(b *testing.B) {
-	signer, err := NewSigner(Visible, fingerprint.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	sentence := "Some text with a [link](https://example.com/there?a=1&b=2), an é and some more words, and after that https://example.com/.\n"
-	for name, text := range map[string]string{"links": sentence, "none": strings.ReplaceAll(strings.ReplaceAll(sentence, "](", ") ("), "://", "//")} {
-		body := []byte(strings.Repeat(text, (256<<10)/len(text)))
-		for _, signed := range []bool{true, false} {
-			b.Run(fmt.Sprintf("%s/signed=%v", name, signed), func(b *testing.B) {
-				b.SetBytes(int64(len(body)))
-				for b.Loop() {
-					if signed {
-						signer.SignKind(PlainText, "", body)
-					} else {
-						signer.withText(PlainText, "", body, func([]byte) {})
-					}
-				}
-			})
-		}
-	}
 }
