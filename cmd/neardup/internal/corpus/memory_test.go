@@ -114,18 +114,12 @@ func TestMemory(t *testing.T) {
 	}{
 		{"tiny records", WARC, tiny(), "u html x\n" + read},
 		{"tiny records in one gzip member", WARC, compressed(tiny(), gzipWriter), "u html x\n" + read},
-		{"tiny records in one zstd frame", WARC, compressed(tiny(), zstdWriter), "u html x\n" + read},
 
 		{"a JSON line of one string", JSONL, endless(`{"text":"`, "x", `"}`+line), tooLarge + last},
-		{"a JSON line in gzip", JSONL, compressed(endless(`{"text":"`, "x", `"}`+line), gzipWriter), tooLarge + last},
 		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line), tooLarge + last},
 		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line), tooLarge + last},
 		{"a JSON line of brackets", JSONL, endless(`{"a":`, "[", line), tooLarge + last},
-		{"a JSON line of braces", JSONL, endless(`{"a":`, `{"a":`, line), tooLarge + last},
 		{"a JSON line of members", JSONL, endless("{", `"k":1,`, `"k":1}`+line), tooLarge + last},
-		{"a JSON line of a number", JSONL, endless(`{"a":`, "1", "}"+line), tooLarge + last},
-		{"a JSON line of a key", JSONL, endless(`{"`, "k", `":1}`+line), tooLarge + last},
-		{"a JSON line of text", JSONL, endless("", "x", line), tooLarge + last},
 		{"blank lines", JSONL, endless("", strings.Repeat(" ", 200)+"\n", line), last},
 		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"), tooLarge + " 0000000000000002\n"},
 
@@ -140,9 +134,7 @@ func TestMemory(t *testing.T) {
 		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), " lost too large\n"},
 		{"a bomb of an archive", WARC, compressed(zeros(), gzipWriter), " lost not a WARC record\n"},
 		{"a bomb of JSON", JSONL, compressed(zeros(), zstdWriter), tooLarge},
-		{"a bomb of fingerprints", Fingerprints, compressed(zeros(), gzipWriter), tooLarge},
 		{"a bomb in a body", WARC, inBody("Content-Encoding: gzip", bomb), lost + read},
-		{"a bomb in a body in a member", WARC, strings.NewReader(gzipped(httpRecord("a", html+"Content-Encoding: gzip\r\n\r\n"+bomb)) + gzipped(after)), lost + read},
 		{"a bomb of Brotli in a body", WARC, inBody("Content-Encoding: br", brotlied(strings.Repeat("\x00", 32<<20))), lost + read},
 		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)), lost + read},
 		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
@@ -152,7 +144,6 @@ func TestMemory(t *testing.T) {
 
 		{"a record", WARC, endless(strings.TrimSuffix(withLength(response("a", ""), fmt.Sprint("Content-Length: ", int64(len(html)+2)+size)), "\r\n\r\n"), "x", "\r\n\r\n"+after), lost + read},
 		{"a record whose length lies", WARC, endless(withLength(response("a", ""), "Content-Length: 5"), "x", "\r\n\r\n"+after), lost + read},
-		{"a record whose length lies, in gzip", WARC, compressed(endless(withLength(response("a", ""), "Content-Length: 1"), "x", "\r\n\r\n"+after), gzipWriter), lost + read},
 		{"a length beyond the end", WARC, endless(withLength(response("a", ""), "Content-Length: 999999999999"), "x", ""), "a lost truncated record\n"},
 		{"a header of lines", WARC, endless("WARC/1.0\r\n", "A: b\r\n", "\r\n"+after), " lost record header too large\n" + read},
 		{"a header of one line", WARC, endless("WARC/1.0\r\n", "A", "\r\n\r\n"+after), " lost record header too large\n" + read},

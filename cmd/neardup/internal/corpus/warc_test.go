@@ -20,13 +20,6 @@ func TestRecordTypes(t *testing.T) {
 	}
 }
 
-func TestVersions(t *testing.T) {
-	for _, version := range []string{"WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"} {
-		file := strings.ReplaceAll(response("a", page)+response("b", page), "WARC/1.0", version)
-		check(t, readString(t, Options{}, file), "a html "+page, "b html "+page)
-	}
-}
-
 func TestQuirks(t *testing.T) {
 	ab := []string{"a html " + page, "b html " + page}
 	b := response("b", page)
@@ -35,6 +28,7 @@ func TestQuirks(t *testing.T) {
 		name, file string
 		want       []string
 	}{
+		{"WARC 0.17 and 0.18", strings.ReplaceAll(a, "WARC/1.0", "WARC/0.17") + strings.ReplaceAll(b, "WARC/1.0", "WARC/0.18"), ab},
 		{"line feeds only", strings.ReplaceAll(withLength(a, "Content-Length: 68")+withLength(b, "Content-Length: 68"), "\r\n", "\n"), ab},
 		{"no empty lines after a record", strings.TrimRight(a, "\r\n") + b, ab},
 		{"no empty lines at the end", a + strings.TrimRight(b, "\r\n"), ab},
