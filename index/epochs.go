@@ -260,27 +260,21 @@ func (s *state) close() {
 
 // removedIDs holds the IDs that were removed in one epoch. A writer adds an ID before the removal
 // becomes visible, so an ID that is not in the set has not been removed in any snapshot taken so
-// far. Of the last removals it knows the position among all writes, which tells whether a snapshot
-// shows them.
+// far. It knows the position of the last removal among all writes: a snapshot that shows this
+// removal shows all of them.
 //
 // It takes about 2 bytes per scattered ID, and less if the IDs are adjacent. All methods are safe
 // for concurrent use. lookUp, which searches call, waits for no lock.
 type removedIDs struct {
-	mu      sync.RWMutex
-	ids     *roaring64.Bitmap
-	empty   atomic.Bool       // nothing was removed
-	loaded  bool              // the IDs that were stored before Open are in ids
-	latest  map[uint64]uint64 // of the last removals: ID, to position among the recent writes
-	order   []uint64          // IDs of latest, in a ring
-	oldest  int               // in order
-	evicted uint64            // all removals that are not in latest have positions before this one
+	mu     sync.RWMutex
+	ids    *roaring64.Bitmap
+	empty  atomic.Bool // nothing was removed
+	loaded bool        // the IDs that were stored before Open are in ids
+	end    uint64      // all removals have positions among the recent writes before this one
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when loading has ended
 }
-
-// latestRemovals bounds the removals whose positions are known.
-const latestRemovals = 4096
 
 // removal is the answer of lookUp.
 type removal int
@@ -334,21 +328,7 @@ func (r *removedIDs) add(ids []uint64, position uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids.AddMany(ids)
-	if r.latest == nil {
-		r.latest = make(map[uint64]uint64)
-	}
-	for i, id := range ids {
-		if len(r.order) < latestRemovals {
-			r.order = append(r.order, id)
-		} else {
-			old := r.order[r.oldest]
-			r.evicted = max(r.evicted, r.latest[old]+1)
-			delete(r.latest, old)
-			r.order[r.oldest] = id
-			r.oldest = (r.oldest + 1) % latestRemovals
-		}
-		r.latest[id] = position + uint64(i)
-	}
+	r.end = position + uint64(len(ids))
 	r.empty.Store(false)
 }
 
@@ -361,13 +341,12 @@ func (r *removedIDs) lookUp(id, position uint64) removal {
 		return maybeRemoved
 	}
 	defer r.mu.RUnlock()
-	at, known := r.latest[id]
 	switch {
 	case !r.loaded:
 		return maybeRemoved
 	case !r.ids.Contains(id):
 		return notRemoved
-	case known && at < position, !known && r.evicted <= position && position > 0:
+	case r.end <= position && position > 0:
 		return removed
 	}
 	return maybeRemoved
