@@ -56,7 +56,7 @@ func splitBlocks(radii []int, n int64) []int {
 			if t.Probes() > maxTableProbes {
 				break
 			}
-			cost := t.estimate(n, unlimited).warm()
+			cost := t.estimate(n).warm()
 			for used := prefix; used <= 64; used++ {
 				if sum := best[used-prefix] + cost; sum < next[used] {
 					next[used], taken[i][used] = sum, prefix

@@ -18,7 +18,7 @@ func TestSplitBlocks(t *testing.T) {
 				}
 				for prefix := 1; prefix <= left; prefix++ {
 					if prefix >= radii[i] {
-						walk(i+1, left-prefix, sum+Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm())
+						walk(i+1, left-prefix, sum+Table{Prefix: prefix, Radius: radii[i]}.estimate(n).warm())
 					}
 				}
 			}
@@ -33,7 +33,7 @@ func TestSplitBlocks(t *testing.T) {
 
 func splitCost(radii, lengths []int, n int64) (sum float64) {
 	for i, prefix := range lengths {
-		sum += Table{Prefix: prefix, Radius: radii[i]}.estimate(n, unlimited).warm()
+		sum += Table{Prefix: prefix, Radius: radii[i]}.estimate(n).warm()
 	}
 	return sum
 }

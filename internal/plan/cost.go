@@ -64,8 +64,6 @@ const (
 	packedOverhead = 1.053
 	// postingOverhead is the size of a posting beyond the bits of an ID, in bytes.
 	postingOverhead = 0.23
-
-	unlimited = math.MaxInt64
 )
 
 // Estimate estimates the size of an index of n fingerprints with this plan, and the time of
@@ -84,7 +82,7 @@ func (p *Plan) Estimate(n int64) Estimate {
 	e.DirectoryBytes = (e.TableBytes + e.PostingBytes) / blockBytes * directoryBytes
 	var fromDisk float64
 	for i, t := range p.Tables {
-		at := t.estimate(n, unlimited)
+		at := t.estimate(n)
 		if at.Bytes = documents * entryBytes; i == 0 {
 			at.Bytes += e.PostingBytes
 		}
@@ -100,9 +98,9 @@ func (p *Plan) Estimate(n int64) Estimate {
 	return e
 }
 
-// estimate is for a filter of at most budget bytes.
-func (t Table) estimate(n, budget int64) TableEstimate {
-	bytes, falsePositives := filter.Size(t.Prefix, n, budget)
+// estimate estimates the contribution of a table with a filter of any size.
+func (t Table) estimate(n int64) TableEstimate {
+	bytes, falsePositives := filter.Size(t.Prefix, n, math.MaxInt64)
 	probes, each := float64(t.Probes()), float64(n)/math.Exp2(float64(t.Prefix))
 	there := -math.Expm1(-each) // the share of prefixes that some fingerprint has
 	e := TableEstimate{
