@@ -42,9 +42,10 @@ func TestRecheckAtCommit(t *testing.T) {
 			}, index.New, ""},
 	} {
 		// The others write just before or just after the snapshot is taken, or when the verdict is
-		// decided.
-		for when := range 3 {
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: 3})
+		// decided. If sites are ignored, a removal matters only to the documents that match it.
+		for n := range 6 {
+			when, siteTexts := n%3, []int{0, -1}[n/3]
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: 3, SiteTexts: siteTexts})
 			must(t, err)
 			must(t, x.Add(ctx, stored))
 			written, calls := false, 0
@@ -70,7 +71,7 @@ func TestRecheckAtCommit(t *testing.T) {
 			must(t, err)
 			x.AroundView(nil)
 			if v := verdicts[0]; !written || v.Status != c.status || v.Of.Key != c.of {
-				t.Errorf("%s, %d: written %t, %v of %q, not %v of %q", c.name, when, written, v.Status, v.Of.Key, c.status, c.of)
+				t.Errorf("%s, %d, SiteTexts %d: written %t, %v of %q, not %v of %q", c.name, when, siteTexts, written, v.Status, v.Of.Key, c.status, c.of)
 			}
 			must(t, indextest.Problems(x), x.Close())
 		}
