@@ -113,7 +113,7 @@ func (s *source) zip() {
 			return
 		}
 	}
-	crawl, isCrawl := crawlIn(z)
+	crawl, isCrawl := crawlIn(z.File)
 	for _, f := range z.File {
 		switch skip := passOver(f.Name, f.Mode()); {
 		case s.stopped:
@@ -144,24 +144,27 @@ func (s *source) zipEntry(f *zip.File) {
 
 // crawlIn returns the folder of a zip file that is laid out as a WACZ file, with its final slash. A
 // WACZ file that was unpacked and packed again has its files in a folder.
-func crawlIn(z *zip.Reader) (folder string, ok bool) {
-	for _, f := range z.File {
+func crawlIn(files []*zip.File) (folder string, ok bool) {
+	for _, f := range files {
 		at := strings.LastIndex("/"+f.Name, "/archive/")
 		if at >= 0 && strings.Contains(path.Base(f.Name), ".warc") {
-			files, err := fs.Sub(z, path.Clean(f.Name[:at]))
-			return f.Name[:at], err == nil && isCrawl(files)
+			folder, ok = f.Name[:at], true
+			break
 		}
 	}
-	return "", false
+	return folder, ok && isCrawl(func(pattern string) bool {
+		return slices.ContainsFunc(files, func(f *zip.File) bool {
+			name, below := strings.CutPrefix(f.Name, folder)
+			matches, _ := path.Match(pattern, name)
+			return below && matches
+		})
+	})
 }
 
 // isCrawl reports whether a folder is laid out as a WACZ file: it has web archives in its folder
-// archive, and files that repeat or describe their pages.
-func isCrawl(folder fs.FS) bool {
-	has := func(pattern string) bool {
-		names, err := fs.Glob(folder, pattern)
-		return err == nil && len(names) > 0
-	}
+// archive, and files that repeat or describe their pages. has reports whether the folder has a file
+// that matches a pattern.
+func isCrawl(has func(pattern string) bool) bool {
 	patterns := []string{"datapackage.json", "pages/*.jsonl", "indexes/*.cdx*", "indexes/*.idx"}
 	return has("archive/*.warc*") && slices.ContainsFunc(patterns, has)
 }

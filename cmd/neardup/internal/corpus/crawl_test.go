@@ -25,7 +25,7 @@ func crawlFilesOf(folder string) []string {
 }
 
 // Only the web archives of a crawl have documents: in a folder, in one of several folders, in a
-// WACZ file, and in a WACZ file that was unpacked and packed again.
+// WACZ file, in a WACZ file with two files of one name, and in one that was unpacked and packed again.
 func TestCrawlFolders(t *testing.T) {
 	files := map[string]string{
 		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...), "again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),
@@ -36,9 +36,10 @@ func TestCrawlFolders(t *testing.T) {
 			files[filepath.Join("in", filepath.FromSlash(of[i]))] = of[i+1]
 		}
 	}
+	files["twice.wacz"] = zipped(append(crawlFilesOf(""), "archive/.x", "", "archive/.x", "")...)
 	files["in/c.wacz"] = zipped(crawlFilesOf("")...)
 	root := writeFiles(t, files)
-	for input, folders := range map[string]int{"x.wacz": 1, "again.wacz": 1, "again.zip": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
+	for input, folders := range map[string]int{"x.wacz": 1, "twice.wacz": 1, "again.wacz": 1, "again.zip": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
 		r := newReader(t, Options{}, filepath.Join(root, input))
 		var documents []string
 		for _, rec := range readAll(t, r) {

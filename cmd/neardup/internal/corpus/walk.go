@@ -49,7 +49,10 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 
 // walkEntries visits the entries of a folder and the files below them.
 func walkEntries(ctx context.Context, folder found, entries []fs.DirEntry, visit func(found) error) error {
-	crawl := isCrawl(os.DirFS(folder.path))
+	crawl := isCrawl(func(pattern string) bool {
+		names, err := fs.Glob(os.DirFS(folder.path), pattern)
+		return err == nil && len(names) > 0
+	})
 	for _, entry := range entries {
 		if err := ctx.Err(); err != nil {
 			return err
