@@ -273,13 +273,13 @@ func (x *Index) Plan() *Plan { return x.state.Load().plan }
 // fs.ErrNotExist.
 var (
 	// ErrNotIndex: the directory holds something, but not an index.
-	ErrNotIndex = store.ErrNotIndex
+	ErrNotIndex = fault.ErrNotIndex
 
 	// ErrVersion: the index was written in a format that this version does not know.
-	ErrVersion = store.ErrVersion
+	ErrVersion = fault.ErrVersion
 
 	// ErrLocked: another process, or another Open in this one, has the index open.
-	ErrLocked = store.ErrLocked
+	ErrLocked = fault.ErrLocked
 
 	// ErrClosed: the index was closed.
 	ErrClosed = fault.ErrClosed

@@ -367,7 +367,7 @@ func TestSharesOfTheCache(t *testing.T) {
 	inView(t, s, func(v *View) {
 		for range 3 {
 			for table := range 2 {
-				for range v.PackedBlocks(table, 0) {
+				for range v.packedBlocks(table, 0) {
 				}
 			}
 		}

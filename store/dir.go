@@ -42,7 +42,7 @@ func prepareDir(dir string, opts Options) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%w: it is a file", ErrNotIndex)
+		return fmt.Errorf("%w: it is a file", fault.ErrNotIndex)
 	}
 	// Peek fails on a Pebble format that it does not know, with an error that has no name.
 	marker, err := atomicfs.ReadMarker(opts.FS, dir, "format-version")
@@ -50,7 +50,7 @@ func prepareDir(dir string, opts Options) error {
 		return err
 	}
 	if version, err := strconv.ParseUint(marker, 10, 64); err == nil && version > uint64(pebbleFormat) {
-		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", ErrVersion, version, pebbleFormat)
+		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", fault.ErrVersion, version, pebbleFormat)
 	}
 	desc, err := pebble.Peek(dir, opts.FS)
 	switch {
@@ -137,7 +137,7 @@ func checkUnfinished(dir string, opts Options) error {
 	for _, name := range names {
 		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
 			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
-			return fmt.Errorf("%w: it holds %q and no database", ErrNotIndex, name)
+			return fmt.Errorf("%w: it holds %q and no database", fault.ErrNotIndex, name)
 		}
 	}
 	if opts.Create == nil {
@@ -153,10 +153,10 @@ func checkOptions(dir, text, optionsFile string) error {
 	for line := range strings.Lines(text) {
 		name, found := strings.CutPrefix(strings.TrimSpace(line), "comparer=")
 		if found && !strings.HasPrefix(name, "neardup.") {
-			return fmt.Errorf("%w: a Pebble database of another kind, with comparer %q", ErrNotIndex, name)
+			return fmt.Errorf("%w: a Pebble database of another kind, with comparer %q", fault.ErrNotIndex, name)
 		}
 		if found && name != comparer.Name {
-			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q", ErrVersion, name, comparer.Name)
+			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q", fault.ErrVersion, name, comparer.Name)
 		}
 	}
 	own := &pebble.Options{Comparer: comparer, Merger: merger.Counts}
@@ -189,7 +189,7 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+	return nil, fmt.Errorf("%w: %w", fault.ErrLocked, err)
 }
 
 func (l *dirLock) Lock(name string) (io.Closer, error) {

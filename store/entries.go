@@ -178,7 +178,7 @@ func (v *View) liveIDs(epoch int, first uint64) iter.Seq2[liveID, error] {
 func (v *View) packedPostings(first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		var fps []uint64
-		for b, err := range v.PackedBlocks(0, first) {
+		for b, err := range v.packedBlocks(0, first) {
 			if err != nil {
 				yield(Posting{}, err)
 				return

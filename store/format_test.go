@@ -61,7 +61,7 @@ func FuzzMeta(f *testing.F) {
 			if version != Format || string(value) != string(encodeFormat()) {
 				t.Fatalf("%x passes", value)
 			}
-		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, ErrNotIndex) && !errors.Is(err, ErrVersion):
+		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrNotIndex) && !errors.Is(err, fault.ErrVersion):
 			t.Fatal(err)
 		}
 	})
@@ -76,11 +76,11 @@ func TestDamagedMeta(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"newer format", "format", version(Format + 1), ErrVersion, fmt.Sprint("reads format ", Format)},
-		{"format 0", "format", version(0), ErrVersion, "0"},
+		{"newer format", "format", version(Format + 1), fault.ErrVersion, fmt.Sprint("reads format ", Format)},
+		{"format 0", "format", version(0), fault.ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], fault.ErrCorrupt, "10 bytes"},
-		{"other magic", "format", []byte("something else"), ErrNotIndex, "magic"},
-		{"no format", "format", nil, ErrNotIndex, "another kind"},
+		{"other magic", "format", []byte("something else"), fault.ErrNotIndex, "magic"},
+		{"no format", "format", nil, fault.ErrNotIndex, "another kind"},
 		{"no plan", "plan", nil, fault.ErrCorrupt, "plan"},
 		{"no analyzer", "analyzer", nil, fault.ErrCorrupt, "analyzer"},
 		{"no counters", "counters", nil, fault.ErrCorrupt, "counters"},

@@ -108,14 +108,14 @@ func encodeFormat() []byte {
 
 func checkFormat(value []byte) (version uint32, err error) {
 	if !bytes.HasPrefix(value, []byte(magic)) {
-		return 0, fmt.Errorf("%w: it does not begin with our magic", ErrNotIndex)
+		return 0, fmt.Errorf("%w: it does not begin with our magic", fault.ErrNotIndex)
 	}
 	if len(value) != len(magic)+4 {
 		return 0, fmt.Errorf("%w: format entry of %d bytes", fault.ErrCorrupt, len(value))
 	}
 	version = binary.BigEndian.Uint32(value[len(magic):])
 	if version != Format {
-		return 0, fmt.Errorf("%w %d: this version reads format %d", ErrVersion, version, Format)
+		return 0, fmt.Errorf("%w %d: this version reads format %d", fault.ErrVersion, version, Format)
 	}
 	return version, nil
 }
@@ -207,7 +207,7 @@ func (v *View) Meta() (m Meta, err error) {
 		case found:
 			err = m.set(name, value)
 		case name == "format":
-			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", ErrNotIndex)
+			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", fault.ErrNotIndex)
 		case name != "packed" && name != "epochs" && name != "crowded":
 			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}

@@ -104,48 +104,29 @@ func newDirectory(blocks int) *directory {
 
 // read reads the directory of a table, which has as many blocks as there is room for.
 func (d *directory) read(from getter, table int) error {
-	blocks := len(d.slots)
-	for r := (directoryReader{}); ; {
-		chunk := r.chunks
+	listed := 0
+	for chunk := 0; ; chunk++ {
 		lasts, found, err := get(from, chunkKey(directoryKeyspace, table, chunk), decodeDirectoryChunk)
-		if err == nil && found {
-			err = r.add(chunk, lasts)
-		}
-		if err == nil && (r.blocks > blocks || r.blocks < blocks && !found) {
-			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt, r.blocks, blocks)
+		switch {
+		case err != nil:
+		case !found && listed == len(d.slots):
+			d.makeStarts()
+			return nil
+		case found && listed != chunk*directoryChunk:
+			err = fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", fault.ErrCorrupt, listed)
+		case !found || listed+len(lasts) > len(d.slots):
+			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt, listed+len(lasts), len(d.slots))
+		case listed > 0 && lasts[0] <= d.slots[listed-1].last:
+			err = fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", fault.ErrCorrupt, listed, lasts[0], d.slots[listed-1].last)
 		}
 		if err != nil {
 			return fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
 		}
-		if !found {
-			d.makeStarts()
-			return nil
-		}
 		for i, last := range lasts {
-			d.slots[r.blocks-len(lasts)+i].last = last
+			d.slots[listed+i].last = last
 		}
+		listed += len(lasts)
 	}
-}
-
-// directoryReader looks at the chunks of a directory one after the other.
-type directoryReader struct {
-	chunks, blocks int
-	last           uint64 // fingerprint of the last block
-}
-
-func (r *directoryReader) add(chunk int, lasts []uint64) error {
-	switch {
-	case chunk != r.chunks:
-		return fmt.Errorf("%w: found in the place of chunk %d", fault.ErrCorrupt, r.chunks)
-	case r.blocks != r.chunks*directoryChunk:
-		return fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", fault.ErrCorrupt, r.blocks)
-	case r.blocks > 0 && lasts[0] <= r.last:
-		return fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", fault.ErrCorrupt, r.blocks, lasts[0], r.last)
-	}
-	r.chunks++
-	r.blocks += len(lasts)
-	r.last = lasts[len(lasts)-1]
-	return nil
 }
 
 func decodeDirectoryChunk(value []byte) ([]uint64, error) {
@@ -361,11 +342,11 @@ func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
 	return i, at, len(fps) > 0, nil
 }
 
-// PackedBlocks yields the packed blocks of a table in order, beginning with the one in which a
+// packedBlocks yields the packed blocks of a table in order, beginning with the one in which a
 // fingerprint is or would be. It reads them from disk and does not add them to the arena. A block
-// is valid until the next one. If a block is missing or one too many, PackedBlocks yields an error,
+// is valid until the next one. If a block is missing or one too many, packedBlocks yields an error,
 // so a caller without an error has had every fingerprint.
-func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
+func (v *View) packedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
 		if len(v.packed) == 0 {
 			return
@@ -387,7 +368,7 @@ func (v *View) PackedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 func (v *View) Packed(table int) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		var fps []uint64
-		for b, err := range v.PackedBlocks(table, 0) {
+		for b, err := range v.packedBlocks(table, 0) {
 			if err != nil {
 				yield(0, err)
 				return

@@ -82,7 +82,7 @@ func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, openArena(0))
 	s.inView(t, p, func(v *View) {
-		for range v.PackedBlocks(s.table, 0) {
+		for range v.packedBlocks(s.table, 0) {
 			t.Error("a block, or an error")
 		}
 	})
@@ -150,7 +150,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			}
 			s.inView(t, p, func(v *View) {
 				blocks, err := 0, error(nil)
-				for _, err = range v.PackedBlocks(s.table, 0) {
+				for _, err = range v.packedBlocks(s.table, 0) {
 					blocks++
 				}
 				if check(err); blocks != broken+1 {
@@ -183,7 +183,7 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 		s.inView(t, s.open(t, openArena(0)), func(v *View) {
 			for _, first := range []uint64{0, s.lasts[0] + 1} {
 				var err error
-				for _, err = range v.PackedBlocks(s.table, first) {
+				for _, err = range v.packedBlocks(s.table, first) {
 				}
 				if first != 0 && name == "a fingerprint less" {
 					continue // only a scan of all blocks can count

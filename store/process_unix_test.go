@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 )
 
@@ -45,7 +46,7 @@ func inside(t *testing.T) string {
 func TestInsideLocked(t *testing.T) {
 	for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{}}} {
 		_, err := Open(inside(t), opts)
-		if !errors.Is(err, ErrLocked) {
+		if !errors.Is(err, fault.ErrLocked) {
 			t.Errorf("%+v: %v", opts, err)
 		}
 		fmt.Println(err)
@@ -61,7 +62,7 @@ func TestLock(t *testing.T) {
 	if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out, "index is open elsewhere") != 3 {
 		t.Error(out)
 	}
-	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, ErrLocked) {
+	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("in the same process: %v", err)
 	}
 	must(t, s.Close())
@@ -94,7 +95,7 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	}
 	must(t, s.Close())
 	setLimit(8)
-	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "this process may have 8 open; raise that limit (ulimit -n)") {
+	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) || errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "this process may have 8 open; raise that limit (ulimit -n)") {
 		t.Errorf("with 8 files: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // readOnlyMount is a file system that is mounted read-only.
@@ -22,7 +23,7 @@ func (readOnlyMount) Lock(name string) (io.Closer, error) {
 
 func TestReadOnlyMount(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := lockDir(dir, readOnlyMount{vfs.Default}); !errors.Is(err, syscall.EROFS) || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "copy the index") {
+	if _, err := lockDir(dir, readOnlyMount{vfs.Default}); !errors.Is(err, syscall.EROFS) || errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "copy the index") {
 		t.Error(err)
 	}
 }

@@ -29,18 +29,6 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Errors of Open. Package fault has the other errors that callers can match.
-var (
-	// ErrNotIndex means that the directory is not empty and holds no index.
-	ErrNotIndex = errors.New("not a neardup index")
-
-	// ErrVersion means that this version does not know the format of the index.
-	ErrVersion = errors.New("unknown index format")
-
-	// ErrLocked means that the index is open already, in this process or in another one.
-	ErrLocked = errors.New("index is open elsewhere")
-)
-
 // pebbleFormat is part of the storage format: a change to it requires a new Format.
 const pebbleFormat = pebble.FormatValueSeparation
 
@@ -96,8 +84,8 @@ type Store struct {
 	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
 
-// Open opens or creates the store in dir. Errors are fs.ErrNotExist, ErrNotIndex, ErrVersion,
-// ErrLocked, fault.ErrCorrupt, and errors of the file system.
+// Open opens or creates the store in dir. Errors are fs.ErrNotExist, errors of the file system, and
+// ErrNotIndex, ErrVersion, ErrLocked and ErrCorrupt of package index.
 func Open(dir string, opts Options) (*Store, error) {
 	opts.FS = fileSystem(opts.FS)
 	if opts.ReadOnly {

@@ -59,19 +59,19 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 		make func(t *testing.T, dir string)
 		want error
 	}{
-		"a file":            {func(t *testing.T, dir string) { write(t, dir, "text") }, ErrNotIndex},
-		"a folder of texts": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes.txt"), "text") }, ErrNotIndex},
+		"a file":            {func(t *testing.T, dir string) { write(t, dir, "text") }, fault.ErrNotIndex},
+		"a folder of texts": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes.txt"), "text") }, fault.ErrNotIndex},
 		"a LevelDB": {func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "LOCK"), "")
 			write(t, filepath.Join(dir, "CURRENT"), "MANIFEST-000001\n")
 			write(t, filepath.Join(dir, "MANIFEST-000001"), "?")
-		}, ErrNotIndex},
-		"a Pebble database": {func(t *testing.T, dir string) { pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}}) }, ErrNotIndex},
+		}, fault.ErrNotIndex},
+		"a Pebble database": {func(t *testing.T, dir string) { pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}}) }, fault.ErrNotIndex},
 		"a Pebble database of our future": {func(t *testing.T, dir string) {
 			later := *comparer
 			later.Name = "neardup.2"
 			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}, Comparer: &later})
-		}, ErrVersion},
+		}, fault.ErrVersion},
 		"an index in a later format of Pebble's": {func(t *testing.T, dir string) {
 			makeStore(t, dir)
 			markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
@@ -80,7 +80,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 			}
 			newer := fmt.Sprintf("marker.format-version.000999.%03d", pebbleFormat+1)
 			must(t, os.Rename(markers[0], filepath.Join(dir, newer)))
-		}, ErrVersion},
+		}, fault.ErrVersion},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "index")
@@ -185,7 +185,7 @@ func TestLockedByThisProcess(t *testing.T) {
 		}
 		for _, second := range names {
 			for way, opts := range everyWay() {
-				if other, err := Open(second, opts); !errors.Is(err, ErrLocked) {
+				if other, err := Open(second, opts); !errors.Is(err, fault.ErrLocked) {
 					t.Errorf("open as %s, then %s as %s: %v", first, way, second, err)
 					if err == nil {
 						other.Close()

@@ -196,8 +196,8 @@ func (p *pin) Get(key []byte) ([]byte, io.Closer, error) {
 	return nil, nil, pebble.ErrNotFound
 }
 
-// NewIter returns an iterator over the state that the tables show.
-func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+// newIter returns an iterator over the state that the tables show.
+func (t *Tables) newIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	it, err := t.db.NewIter(o)
 	if p := t.pin.Load(); p != nil && err == nil { // the iterator may show writes after the pin
 		if err = t.guarded.CloseIterator(it); err == nil {
@@ -207,14 +207,14 @@ func (t *Tables) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return it, translateError(err)
 }
 
-// CloseIter closes an iterator that NewIter returned.
-func (t *Tables) CloseIter(it *pebble.Iterator) error {
+// closeIter closes an iterator that newIter returned.
+func (t *Tables) closeIter(it *pebble.Iterator) error {
 	return translateError(t.guarded.CloseIterator(it))
 }
 
 // View opens a view of the state that the tables show. The view holds the tables.
 func (t *Tables) View() (*View, error) {
-	it, err := t.NewIter(nil)
+	it, err := t.newIter(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (v *View) Close() error {
 		return translateError(v.it.Close())
 	}
 	defer v.tables.Release()
-	return v.tables.CloseIter(v.it)
+	return v.tables.closeIter(v.it)
 }
 
 // Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is

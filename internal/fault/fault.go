@@ -11,6 +11,9 @@ import (
 
 // Package index documents each error.
 var (
+	ErrNotIndex = errors.New("not a neardup index")
+	ErrVersion  = errors.New("unknown index format")
+	ErrLocked   = errors.New("index is open elsewhere")
 	ErrClosed   = errors.New("index is closed")
 	ErrMismatch = errors.New("index was made with other options")
 	ErrDistance = errors.New("distance out of range")
