@@ -58,6 +58,8 @@ func New(fsys vfs.FS, dir string, failed func(error)) *FS {
 func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	listener := pebble.TeeEventListener(f.eventListener(o.Logger), *o.EventListener)
 	o.EventListener, o.Cleaner = &listener, cleaner{}
+	scheduler := &lateScheduler{CompactionScheduler: pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()}
+	o.Experimental.CompactionScheduler = scheduler
 	opened := make(chan *pebble.DB, 1) // the call may return after Do
 	err := f.Do(0, func() error {
 		db, err := pebble.Open(f.dir, o)
@@ -77,6 +79,7 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	scheduler.begin()
 	return <-opened, nil
 }
 
@@ -171,6 +174,38 @@ func (f *FS) CloseIterator(it io.Closer) error {
 		return err
 	}
 	return nil
+}
+
+// lateScheduler lets no compaction begin before the database is open. Otherwise Open would wait
+// for the end of the compaction, which more than doubles its time after a crash. Periodic grants
+// serve a concurrency that changes, but the concurrency of the database is one.
+type lateScheduler struct {
+	pebble.CompactionScheduler
+	goroutines int
+	db         pebble.DBForCompaction
+	begun      atomic.Bool
+}
+
+func (s *lateScheduler) Register(goroutines int, db pebble.DBForCompaction) {
+	s.goroutines, s.db = goroutines, db
+}
+
+func (s *lateScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	if !s.begun.Load() {
+		return false, nil
+	}
+	return s.CompactionScheduler.TrySchedule()
+}
+
+func (s *lateScheduler) UpdateGetAllowedWithoutPermission() {}
+
+// begin starts the compaction that waits, if any: the end of a compaction starts the next one.
+func (s *lateScheduler) begin() {
+	s.CompactionScheduler.Register(s.goroutines, s.db)
+	s.begun.Store(true)
+	if ok, handle := s.CompactionScheduler.TrySchedule(); ok {
+		handle.Done()
+	}
 }
 
 // cleaner deletes obsolete files, including logs. Pebble overwrites up to four old logs instead,

@@ -28,6 +28,7 @@ var must = testenv.Must
 //   - FS.change, List: nothing else that Open does after a flush can fail; if it did, Open would free memory in use;
 //   - Excise: a read error in an excised table is ignored;
 //   - eventListener: BackgroundError gets the errors of FlushEnd, and Pebble repeats failed work without a pause;
+//   - lateScheduler: Open registers the database before it waits for a flush, and the default concurrency is one;
 //   - Copy: Checkpoint panics if it cannot sync a directory, and holds no lock then;
 //   - file.reserve: zeros after the records of a log are its end, and Open flushes all logs before it creates one;
 //   - wrap: a checkpoint opens the logs that it copies once it has the list of them, and only the last one grows;
