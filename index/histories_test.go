@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/neardup/neardup/compaction"
@@ -62,12 +63,16 @@ func worlds(t *testing.T, seed uint64, crash, nested bool, count func(*indextest
 		}
 		if rng.IntN(3) > 0 {
 			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
+			var mu sync.Mutex // outer and inner calls may both compact
 			w.Meanwhile = func(ctx context.Context, x *index.Index) error {
 				compact := func() error {
 					_, err := compaction.Compact(ctx, x, compaction.Options{MemoryBytes: 1 << 20})
 					return err
 				}
-				if draw.IntN(4) > 0 {
+				mu.Lock()
+				one := draw.IntN(4) > 0
+				mu.Unlock()
+				if one {
 					return compact()
 				}
 				var both errgroup.Group // one waits for the other
