@@ -49,6 +49,8 @@ const (
 	windowLimit = 256
 	// commitLimit is the number of documents of a window that are committed together.
 	commitLimit = 64
+	// groupLimit is the number of calls of one document that are processed together.
+	groupLimit = 32
 	// searchChunk is the number of documents that a goroutine searches before it hands them on.
 	searchChunk = 8
 )
@@ -118,15 +120,73 @@ func windowLen(docs []Document) int {
 	return min(len(docs), windowLimit)
 }
 
-// waitAndProcessWindow waits for a turn and calls processWindow.
+// call is a window that waits for a turn.
+type call struct {
+	ctx      context.Context
+	docs     []Document
+	verdicts []Verdict
+	last     *store.Commit
+	err      error
+	done     chan struct{} // closed if another goroutine has processed the window
+}
+
+func (c *call) process(x *Index) { c.verdicts, c.last, c.err = x.processWindow(c.ctx, c.docs) }
+
+// waitAndProcessWindow waits for a turn and calls processWindow. A single document may be processed
+// in the turn of another one.
 func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Verdict, *store.Commit, error) {
+	own := &call{ctx: ctx, docs: docs}
+	var single chan *call // nil, on which no send succeeds, for several documents
+	if len(docs) == 1 {
+		own.done, single = make(chan struct{}), x.single
+	}
 	select {
 	case x.turns <- struct{}{}:
 		defer func() { <-x.turns }()
+		if single == nil {
+			own.process(x)
+		} else {
+			x.processTogether(own)
+		}
+	case single <- own:
+		<-own.done
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	return x.processWindow(ctx, docs)
+	return own.verdicts, own.last, own.err
+}
+
+// processTogether processes a call of one document, and the ones that wait now, in one window, or
+// in several if documents have one key. After an error, the remaining calls of a window are processed
+// one by one: it may concern only one of them.
+func (x *Index) processTogether(own *call) {
+	group, docs := []*call{own}, slices.Clone(own.docs)
+collect:
+	for len(group) < groupLimit {
+		select {
+		case c := <-x.single:
+			group, docs = append(group, c), append(docs, c.docs[0])
+		default:
+			break collect
+		}
+	}
+	for len(group) > 0 {
+		n := windowLen(docs)
+		var verdicts []Verdict
+		var last *store.Commit
+		if n > 1 {
+			verdicts, last, _ = x.processWindow(own.ctx, docs[:n])
+		}
+		for i, c := range group[:n] {
+			if i < len(verdicts) {
+				c.verdicts, c.last = verdicts[i:i+1], last
+			} else {
+				c.process(x)
+			}
+			close(c.done)
+		}
+		group, docs = group[n:], docs[n:]
+	}
 }
 
 // processWindow searches for all documents in one snapshot, decides them and commits the results.

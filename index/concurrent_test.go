@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime"
@@ -161,6 +162,74 @@ func TestLoopsThatBreak(t *testing.T) {
 	}
 	must(t, x.Close())
 	testenv.NoMoreGoroutines(t, before)
+}
+
+// TestWaitingCallsShareATurn tests calls of one document that wait for a turn. They share windows,
+// and each gets the verdict of its own document, also if their keys are equal or the call with the
+// turn is cancelled. The arguments of callers do not change.
+func TestWaitingCallsShareATurn(t *testing.T) {
+	const calls = 4 * groupLimit
+	for _, cancelled := range []bool{false, true} {
+		x := openMem(t, Options{Durability: NoSync})
+		for range cap(x.turns) {
+			x.turns <- struct{}{}
+		}
+		others := make([]Document, 2*calls) // every call has the documents of others after its own
+		statuses := make([]Status, calls)
+		var group errgroup.Group
+		for i := range calls {
+			// Of four calls, the fingerprints are equal, or the keys, or neither.
+			key, fp := i, i+calls
+			switch i / 4 % 3 {
+			case 0:
+				fp = i / 4
+			case 1:
+				key = i/4 + calls
+			}
+			others[2*i] = Document{Key: fmt.Sprint(key), Fingerprint: fingerprint.Fingerprint(rand.New(rand.NewPCG(1, uint64(fp))).Uint64())}
+			group.Go(func() error {
+				ctx := context.Background()
+				if cancelled && i%4 == 3 {
+					ctx = testhook.NewCountdown(4) // is cancelled within the window of this call
+				}
+				verdicts, err := x.CheckAndAddBatch(ctx, others[2*i:2*i+1])
+				if errors.Is(err, context.Canceled) && i%4 == 3 {
+					return nil
+				}
+				if err == nil {
+					statuses[i] = verdicts[0].Status
+				}
+				return err
+			})
+		}
+		time.Sleep(50 * time.Millisecond) // until the calls wait
+		applied := x.applied.Load()
+		for range cap(x.turns) {
+			<-x.turns
+		}
+		must(t, group.Wait())
+		if n := x.applied.Load() - applied; !cancelled && n >= calls*2/3 { // 95 without windows of several documents
+			t.Errorf("%d calls made %d changes", calls, n)
+		}
+		for i := 0; i < calls; i += 4 {
+			var count [Known + 1]int
+			for _, s := range statuses[i : i+4] {
+				count[s]++
+			}
+			later, first := []Status{Duplicate, Known, New}[i/4%3], 1
+			if later == New {
+				first = 0
+			}
+			if count[New] == 0 || first+count[later]+count[0] != 4 || !cancelled && count[0] > 0 {
+				t.Errorf("%d to %d: %v", i, i+3, statuses[i:i+4])
+			}
+		}
+		for i := range others {
+			if i%2 == 1 && others[i] != (Document{}) {
+				t.Fatalf("the document after argument %d became %+v", i/2, others[i])
+			}
+		}
+	}
 }
 
 // TestBatchesTakeTurns tests that a batch waits, or is cancelled, if the maximal number of

@@ -48,6 +48,7 @@ type Index struct {
 	readers sync.Pool             // of *reader
 
 	turns    chan struct{} // holds one element per window that is searched and decided
+	single   chan *call    // calls of one document, to a goroutine that has a turn
 	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
@@ -82,7 +83,7 @@ type Index struct {
 // ErrPlan, ErrCorrupt, and the errors of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{
-		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), rewriting: make(chan struct{}, 1),
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), single: make(chan *call), rewriting: make(chan struct{}, 1),
 		expiring: make(chan struct{}, 1),
 	}
 	x.recent.count.Store(1) // 0 is the position of a reader without a view
