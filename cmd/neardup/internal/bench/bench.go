@@ -170,7 +170,9 @@ func (r *run) check(ctx context.Context) error {
 				}
 				verdicts, err := x.CheckAndAddBatch(ctx, docs)
 				for i, v := range verdicts {
-					if v.Status != c.expected {
+					near := v.Of.Document.Fingerprint.Distance(docs[i].Fingerprint) <= r.MaxDistance
+					byChance := r.Bare && v.Status == index.Duplicate && near // random fingerprints may match
+					if v.Status != c.expected && !byChance {
 						return 0, fmt.Errorf("%w: %v is %v, not %v", ErrWrongAnswer, docs[i].Fingerprint, v.Status, c.expected)
 					}
 				}
