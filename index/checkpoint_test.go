@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
 func documentsOf(t testing.TB, x *Index) map[string]Document {
@@ -159,6 +161,43 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	}
 	if docs := documentsOf(t, openAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
 		t.Errorf("the checkpoint has %d documents, want %d", len(docs), failAt)
+	}
+}
+
+// TestCheckpointCutShort stops the machine before each write to the copy, of an index that is open
+// for writing and of one that is open for reading. None, some and all of the unsynced data survives.
+// The copy must then be complete, or not an index. After the call it must be complete.
+func TestCheckpointCutShort(t *testing.T) {
+	ctx := context.Background()
+	for _, readOnly := range []bool{false, true} {
+		mem := crashfs.New()
+		var crashed []*crashfs.FS
+		rng := rand.New(rand.NewPCG(1, 1))
+		fsys := errorfs.Wrap(mem, underCopies(func() error {
+			for _, percent := range []int{0, 50, 100} {
+				crashed = append(crashed, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+			}
+			return nil
+		}))
+		x := openAt(t, "ix", Options{FS: fsys, Durability: NoSync})
+		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}, Document{Key: "b", Fingerprint: 2}))
+		if readOnly {
+			must(t, x.Close())
+			x = openAt(t, "ix", Options{FS: fsys, ReadOnly: true})
+		}
+		must(t, x.Checkpoint(ctx, "copies/c"))
+		for i, clone := range append(crashed, mem.CrashClone(vfs.CrashCloneCfg{})) {
+			y, err := Open("copies/c", &Options{FS: clone, MustExist: true})
+			switch {
+			case err == nil:
+				if docs := documentsOf(t, y); len(docs) != 2 {
+					t.Errorf("read-only %v, crash %d: the checkpoint opens, with %d documents", readOnly, i, len(docs))
+				}
+				y.Close()
+			case i == len(crashed) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNotIndex):
+				t.Errorf("read-only %v, crash %d of %d: %v", readOnly, i, len(crashed), err)
+			}
+		}
 	}
 }
 
