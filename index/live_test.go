@@ -1,6 +1,8 @@
 package index_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +12,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/rewrite"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -74,4 +78,36 @@ func TestDocumentsAfterTheLastID(t *testing.T) {
 		}
 	}
 	must(t, x.Close())
+}
+
+// TestFrozenEpochIsPackedAgain tests that a compaction after an interrupted one packs the frozen
+// epoch as it was when it was frozen. Documents that were added later must be live afterwards.
+func TestFrozenEpochIsPackedAgain(t *testing.T) {
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	failed := errors.New("not packed")
+	for round, want := range []uint64{4, 4, 4} {
+		must(t, x.Add(t.Context(), make([]index.Document, 3)...))
+		_, err = x.DeleteIDs(t.Context(), uint64(3+3*round))
+		must(t, err)
+		err = rewrite.Repack(t.Context(), x, func(_ context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+			if n := f.Counters.NextID; n != want {
+				t.Errorf("round %d: the next ID is %d, not %d", round, n, want)
+			}
+			return rewrite.Packed{}, failed
+		})
+		if !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		must(t, x.Close())
+		x, err = index.Open("ix", &opts)
+		must(t, err)
+	}
+	_, err = compaction.Compact(t.Context(), x, compaction.Options{})
+	must(t, err)
+	if s := x.Stats(); s.Live != 0 || s.Documents != 6 {
+		t.Errorf("%+v", s)
+	}
+	must(t, indextest.Problems(x), x.Close())
 }
