@@ -69,7 +69,7 @@ func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin
 			yield(nil, err)
 			return
 		}
-		set, places, err := selfjoin.NewSetWithPlaces(fingerprints)
+		set, places, err := selfjoin.NewSetWithPlaces(slices.Clone(fingerprints))
 		if err != nil {
 			yield(nil, err)
 			return

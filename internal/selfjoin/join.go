@@ -11,6 +11,8 @@ type join struct {
 	k       int
 	found   func(worker int, pairs []Pair) error
 	workers []*worker
+	room    []fp // for large groups
+	least   int  // minLarge, or less in tests
 
 	stop  atomic.Bool
 	mu    sync.Mutex
@@ -23,7 +25,7 @@ func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	j := &join{k: k, found: found}
+	j := &join{k: k, found: found, least: minLarge}
 	for i := range workers {
 		j.workers = append(j.workers, &worker{join: j, number: i})
 	}
@@ -54,29 +56,50 @@ func (j *join) finish() error {
 	return j.failed()
 }
 
-// run finds the pairs of distinct fingerprints. All workers divide them together, and each worker
-// then takes one part after another.
-func (j *join) run(fps []fp) {
-	c := constraint{free: ^fp(0), budget: j.k}
-	s := c.split(len(fps), j.k, differingParallel(len(j.workers), fps))
-	if s.none() {
-		j.compare(fps, &c)
+const (
+	// minLarge is the smallest number of fingerprints that all workers handle together.
+	minLarge = 1 << 14
+	// A part is large if it exceeds this fraction of a worker's share.
+	minShare = 4
+)
+
+// joinParallel finds the pairs of a group with all workers. The content of group remains, in
+// another order if it may be changed. room has the same length.
+func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
+	if j.stop.Load() {
 		return
 	}
-	room, left := make([]fp, len(fps)), compareBudget(len(fps))
+	s := c.split(len(group), j.k, differingParallel(len(j.workers), group))
+	if s.none() {
+		j.compare(group, &c)
+		return
+	}
+	swapped, left := false, compareBudget(len(group))
 	for step := range c.steps(&s) {
-		bounds := partition(len(j.workers), fps, room, keyOf(step.block, maxPartitionBits))
+		bounds := j.divide(group, room, step.block)
 		if left -= comparisons(bounds); left < 0 {
-			j.compare(fps, step.before())
-			return
+			j.compare(group, step.before())
+			break
 		}
-		eachPart(len(j.workers), bounds, func(worker, begin, end int) {
-			j.workers[worker].run(room[begin:end], step.constraint)
+		j.parts(room, bounds, step.constraint, func(begin, end int) {
+			j.joinParallel(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
 		})
+		if change {
+			group, room = room, group
+			swapped = !swapped
+		}
 		if j.stop.Load() {
 			return
 		}
 	}
+	if swapped {
+		copy(room, group)
+	}
+}
+
+// divide sorts fingerprints into room by a block, and returns the bounds of the parts.
+func (j *join) divide(fps, room []fp, block fp) (bounds []int) {
+	return partition(len(j.workers), fps, room, keyOf(block, maxPartitionBits))
 }
 
 // comparisons returns the number of pairs within parts.
@@ -87,6 +110,33 @@ func comparisons(bounds []int) float64 {
 		sum += n * n / 2
 	}
 	return sum
+}
+
+// roomFor returns room for a part: its previous memory, if that may be overwritten.
+func (j *join) roomFor(was []fp, change bool) []fp {
+	if change {
+		return was
+	}
+	if len(j.room) < len(was) {
+		j.room = make([]fp, len(was))
+	}
+	return j.room[:len(was)]
+}
+
+// parts finds the pairs of all parts with one worker per part, except that all workers
+// handle each large part together.
+func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end int)) {
+	threshold := max(j.least, len(fps)/(minShare*len(j.workers)))
+	eachPart(len(j.workers), bounds, func(worker, begin, end int) {
+		if end-begin <= threshold {
+			j.workers[worker].run(fps[begin:end], c)
+		}
+	})
+	for i, end := range bounds[1:] {
+		if begin := bounds[i]; end-begin > threshold {
+			large(begin, end)
+		}
+	}
 }
 
 // compare compares all pairs.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // joinOf returns a join with the given number of workers, and a function that finishes it and
@@ -23,6 +25,38 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 		t.Helper()
 		must(t, j.finish())
 		return sorted(found)
+	}
+}
+
+// TestLargeGroupsWithinLargeGroups lets all workers share parts of parts, as they do for millions
+// of fingerprints.
+func TestLargeGroupsWithinLargeGroups(t *testing.T) {
+	seed := testenv.Seed(t)
+	for _, shape := range shapes {
+		r := rand.New(rand.NewPCG(seed, 21))
+		for _, k := range []int{3, 6} {
+			fps := shape.make(r, 600)
+			slices.Sort(fps)
+			fps = slices.Compact(fps)
+			want := naive(fps, k)
+			for _, workers := range []int{1, 3} {
+				for _, change := range []bool{false, true} {
+					j, pairs := joinOf(k, workers)
+					j.least = 1
+					group := slices.Clone(fps)
+					j.joinParallel(group, make([]fp, len(group)), constraint{free: ^fp(0), budget: k}, change)
+					if got := pairs(t); !slices.Equal(got, want) {
+						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name, k, workers, change, difference(got, want))
+					}
+					if !change && !slices.Equal(group, fps) {
+						t.Fatalf("seed %d, %s, k = %d: the order was changed", seed, shape.name, k)
+					}
+					if slices.Sort(group); !slices.Equal(group, fps) {
+						t.Fatalf("seed %d, %s, k = %d: other fingerprints are left", seed, shape.name, k)
+					}
+				}
+			}
+		}
 	}
 }
 

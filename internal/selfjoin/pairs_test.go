@@ -257,6 +257,28 @@ func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 	return all, largest
 }
 
+// TestPartsOfTheThreshold tests that a part is searched either by one worker or by all of them
+// together, not both.
+func TestPartsOfTheThreshold(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		r := rand.New(rand.NewPCG(1, 4))
+		fps := fill(minLarge+more+10_000, func(i int, before []fp) fp {
+			if i%4 == 1 && i < minLarge {
+				return before[i-1] ^ 1<<(32+r.IntN(32))
+			}
+			low := fp(0) // all fingerprints have one of two values in the lower block
+			if i < minLarge+more {
+				low = 1<<32 - 1
+			}
+			return fp(r.Uint64()<<32) | low
+		})
+		want := naiveCounts(fps, []int{1})[0]
+		if got, _ := counts(t, fps, 1); got != want {
+			t.Errorf("%d of one part: pairs and their sums %v, want %v", minLarge+more, got, want)
+		}
+	}
+}
+
 // TestEachStopsWithTheContext tests that Each stops when its context ends, even if it finds no
 // pair.
 func TestEachStopsWithTheContext(t *testing.T) {

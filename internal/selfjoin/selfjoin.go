@@ -82,7 +82,7 @@ func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs 
 	}
 	j := newJoin(o.MaxDistance, o.Workers, found)
 	defer context.AfterFunc(ctx, func() { j.fail(context.Cause(ctx)) })()
-	j.run(s.fps)
+	j.joinParallel(s.fps, make([]fp, len(s.fps)), constraint{free: ^fp(0), budget: j.k}, false)
 	return j.finish()
 }
 

@@ -38,56 +38,42 @@ func NewSet(fps []fp) (*Set, error) {
 		return nil, err
 	}
 	sortAll(fps)
-	s := &Set{fps: fps[:0]}
+	s := &Set{}
+	s.take(fps, func(int) {})
+	return s, nil
+}
+
+// NewSetWithPlaces is like NewSet. It also returns the positions in the slice of the copies of each
+// node, which need 8 bytes per fingerprint.
+func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
+	if err := checkLen(len(fps)); err != nil {
+		return nil, nil, err
+	}
+	o := &Occurrences{places: sortPlaces(fps), starts: make([]uint32, 0, len(fps)+1)}
+	hugepages.Prefer(o.starts[:cap(o.starts)])
+	s := &Set{}
+	s.take(fps, func(start int) { o.starts = append(o.starts, uint32(start)) })
+	o.starts = append(o.starts, uint32(len(fps)))
+	return s, o, nil
+}
+
+// take makes sorted fingerprints the nodes, and returns the position of the first copy of each.
+func (s *Set) take(fps []fp, started func(start int)) {
+	distinct := fps[:0]
 	for begin := 0; begin < len(fps); {
 		end := begin + 1
 		for end < len(fps) && fps[end] == fps[begin] {
 			end++
 		}
 		if end-begin > 1 {
-			s.repeats = append(s.repeats, repeat{Node(len(s.fps)), end - begin})
+			s.repeats = append(s.repeats, repeat{Node(len(distinct)), end - begin})
 		}
-		s.fps = append(s.fps, fps[begin])
+		started(begin)
+		distinct = append(distinct, fps[begin])
 		begin = end
 	}
+	s.fps = distinct
 	s.makeStarts()
-	return s, nil
-}
-
-// NewSetWithPlaces is like NewSet, but does not change the slice. It also returns the positions in
-// the slice of the copies of each node, which need 8 bytes per fingerprint.
-func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
-	if err := checkLen(len(fps)); err != nil {
-		return nil, nil, err
-	}
-	s, err := NewSet(slices.Clone(fps))
-	if err != nil {
-		return nil, nil, err
-	}
-	o := &Occurrences{places: make([]uint32, len(fps)), starts: make([]uint32, s.Len()+1)}
-	hugepages.Prefer(o.places)
-	hugepages.Prefer(o.starts)
-	next := o.starts[1:] // of each node, where its next position goes: in the end, the start of the next node
-	at := uint32(0)
-	repeats := s.repeats
-	for node := range s.fps {
-		next[node] = at
-		if len(repeats) > 0 && repeats[0].node == Node(node) {
-			at += uint32(repeats[0].copies)
-			repeats = repeats[1:]
-		} else {
-			at++
-		}
-	}
-	place := uint32(0)
-	for chunk := range slices.Chunk(fps, 1024) {
-		for _, node := range s.nodesOf(chunk) {
-			o.places[next[node]] = place
-			next[node]++
-			place++
-		}
-	}
-	return s, o, nil
 }
 
 // SortedSet returns the set of ascending, distinct fingerprints, and takes ownership of the

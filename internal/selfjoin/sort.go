@@ -19,10 +19,16 @@ func parallel(workers int, f func(number int)) {
 	group.Wait()
 }
 
+// share returns the part of n that one of some goroutines has.
+func share(n, number, of int) (begin, end int) {
+	at := func(i int) int { return int(uint64(n) * uint64(i) / uint64(of)) }
+	return at(number), at(number + 1)
+}
+
 // shareOf returns the part of fingerprints that one of some goroutines has.
 func shareOf(fps []fp, number, of int) []fp {
-	at := func(i int) int { return int(uint64(len(fps)) * uint64(i) / uint64(of)) }
-	return fps[at(number):at(number+1)]
+	begin, end := share(len(fps), number, of)
+	return fps[begin:end]
 }
 
 // differing returns the bits in which fingerprints differ.
@@ -64,7 +70,22 @@ func (k *key) of(f fp) uint { return uint(f & k.block * k.multiply >> (k.shift &
 // partition sorts fingerprints into room by their key. The fingerprints with key i are from
 // bounds[i] to bounds[i+1].
 func partition(workers int, fps, room []fp, k key) (bounds []int) {
-	next := make([][]int, workers) // per worker and key, the place of the next fingerprint
+	next, bounds := partitionStarts(workers, fps, k)
+	parallel(workers, func(i int) {
+		next := next[i]
+		for _, f := range shareOf(fps, i, workers) {
+			place := &next[k.of(f)]
+			room[*place] = f
+			*place++
+		}
+	})
+	return bounds
+}
+
+// partitionStarts returns, for each worker and key, where the first fingerprint of the worker's
+// share goes.
+func partitionStarts(workers int, fps []fp, k key) (next [][]int, bounds []int) {
+	next = make([][]int, workers)
 	parallel(workers, func(i int) {
 		counts := make([]int, 1<<k.width)
 		for _, f := range shareOf(fps, i, workers) {
@@ -80,15 +101,7 @@ func partition(workers int, fps, room []fp, k key) (bounds []int) {
 		}
 		bounds[i+1] = at
 	}
-	parallel(workers, func(i int) {
-		next := next[i]
-		for _, f := range shareOf(fps, i, workers) {
-			place := &next[k.of(f)]
-			room[*place] = f
-			*place++
-		}
-	})
-	return bounds
+	return next, bounds
 }
 
 // leading is the key of the highest of the bits in which fingerprints differ: keys are in the
@@ -127,4 +140,47 @@ func sortAll(fps []fp) {
 			copy(to, sorted)
 		}
 	})
+}
+
+// sortPlaces sorts fingerprints on all cores, stably, and returns the place that each had.
+func sortPlaces(fps []fp) (places []uint32) {
+	places = make([]uint32, len(fps))
+	if len(fps) == 0 {
+		return places
+	}
+	room := make([]fp, len(fps))
+	hugepages.Prefer(places)
+	hugepages.Prefer(room)
+	workers := runtime.GOMAXPROCS(0)
+	k := leading(workers, fps)
+	next, bounds := partitionStarts(workers, fps, k)
+	parallel(workers, func(i int) {
+		next := next[i]
+		begin, end := share(len(fps), i, workers)
+		for place := begin; place < end; place++ {
+			at := &next[k.of(fps[place])]
+			room[*at], places[*at] = fps[place], uint32(place)
+			*at++
+		}
+	})
+	type records [][2]uint64
+	rooms := make([][2]records, workers)
+	eachPart(workers, bounds, func(worker, begin, end int) {
+		n := end - begin
+		copy(fps[begin:end], room[begin:end])
+		if differing(fps[begin:end]) == 0 {
+			return
+		}
+		r := &rooms[worker]
+		if len(r[0]) < n {
+			*r = [2]records{make(records, n+n/4), make(records, n+n/4)}
+		}
+		for i := range n {
+			r[0][i] = [2]uint64{uint64(fps[begin+i]), uint64(places[begin+i])}
+		}
+		for i, s := range radix.Sort(r[0][:n], r[1][:n]) {
+			fps[begin+i], places[begin+i] = fp(s[0]), uint32(s[1])
+		}
+	})
+	return places
 }

@@ -46,7 +46,7 @@ func (l *Lists) member(place uint32, fp fingerprint.Fingerprint, documents int) 
 	return Member{ID: uint64(place) + 1, Key: key, KeyBytes: corpus.KeyBytes(key), Fingerprint: fp, Documents: documents}
 }
 
-// Pairs is Source.Pairs.
+// Pairs is Source.Pairs. It sorts Fingerprints.
 func (l *Lists) Pairs(ctx context.Context) iter.Seq2[*Pair, error] {
 	return func(yield func(*Pair, error) bool) {
 		set, places, err := selfjoin.NewSetWithPlaces(l.Fingerprints)
