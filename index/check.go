@@ -160,7 +160,7 @@ func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Ve
 // in several if documents have one key. After an error, the remaining calls of a window are processed
 // one by one: it may concern only one of them.
 func (x *Index) processTogether(own *call) {
-	group, docs := []*call{own}, slices.Clone(own.docs)
+	group, docs := []*call{own}, slices.Clip(own.docs)
 collect:
 	for len(group) < groupLimit {
 		select {

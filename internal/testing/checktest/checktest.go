@@ -26,7 +26,7 @@ const defaultMaxDistance = 6
 // Run runs all tests. open opens an empty index for each test and closes it when the test ends.
 func Run(t *testing.T, open func(*testing.T) api.Checker) {
 	for name, test := range map[string]func(*testing.T, api.Checker){
-		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Delete": deleted, "Racing": racing, "Documents": documents,
+		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -217,6 +217,32 @@ func texts(t *testing.T, x api.Checker) {
 			check(what, text, api.Changed)
 			check(what+", again", text, api.Unchanged)
 			check(what+", undone", plain, api.Changed)
+		}
+	}
+}
+
+// A verdict reports whether the earlier version of the URL was removed.
+func removed(t *testing.T, x api.Checker) {
+	ferry, museum := []byte(Text("ferry", 100)), []byte(Text("museum", 100))
+	for i, step := range []struct {
+		url    string
+		body   []byte
+		status api.Status
+		want   bool
+	}{
+		{"a", ferry, api.New, false},
+		{"b", ferry, api.Duplicate, false}, // it was never stored
+		{"b", museum, api.New, false},
+		{"b", ferry, api.Duplicate, true},
+		{"b", ferry, api.Duplicate, false}, // it was removed before
+		{"b", museum, api.New, false},
+		{"b", museum, api.Unchanged, false},
+		{"", museum, api.Duplicate, false},
+		{"a", museum, api.Duplicate, true},
+	} {
+		v, err := x.Check(t.Context(), api.Page{URL: step.url, Body: step.body})
+		if err != nil || v.Status != step.status || v.Removed != step.want {
+			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status, v.Removed, err, step.status, step.want)
 		}
 	}
 }
