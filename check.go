@@ -10,7 +10,7 @@ import (
 
 // Page is a page that a crawler has fetched. Its fields:
 //
-//	URL         string    // or any other key under which it is stored. "": its verdict is New, Duplicate or Skipped
+//	URL         string    // or another key. "": the verdict is New, Duplicate or Skipped
 //	ContentType string    // the value of the HTTP header. "": the Body determines it
 //	Body        []byte    // as received, without a Content-Encoding
 //	Scope       string    // only pages of one scope are compared, for example of one host
@@ -31,10 +31,10 @@ const (
 // Verdict is the answer of Check for a page. Its fields:
 //
 //	Status  Status
-//	Of      index.Match // for a Duplicate, the nearest stored page; for Unchanged and Changed, the earlier version of the page
-//	Near    bool        // Of is near enough for a Duplicate: it distinguishes a small change from different content
-//	Removed bool        // for a Duplicate: the earlier version of its URL was stored, and has been removed
-//	Reason  string      // why it is Skipped: "no text", "not text: image/png", "too large: 20971520 bytes, limit 16777216"
+//	Of      index.Match // for a Duplicate, the nearest stored page; else the earlier version
+//	Near    bool        // Of is near enough for a Duplicate: the change is small
+//	Removed bool        // for a Duplicate: the earlier version of its URL was removed
+//	Reason  string      // why it is Skipped, such as "no text" or "not text: image/png"
 type Verdict = api.Verdict
 
 // Checker is the interface of an index to a crawler. Its implementations are [Index], the client

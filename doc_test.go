@@ -23,7 +23,8 @@ type typeName struct{ dir, name string }
 // comment of some alias of the package.
 func TestAliasesListTheirFields(t *testing.T) {
 	said, linked := make(map[typeName]bool), make(map[typeName]bool)
-	for _, dir := range []string{".", "index", "client", "compaction", "fingerprint", "fingerprint/page", "metrics"} {
+	for _, dir := range []string{".", "index", "client", "compaction", "fingerprint",
+		"fingerprint/page", "metrics"} {
 		all, comments := aliases(t, dir), ""
 		for _, d := range all {
 			comments += d.comment
@@ -43,7 +44,8 @@ func TestAliasesListTheirFields(t *testing.T) {
 				}
 				for _, field := range fields {
 					if !regexp.MustCompile(`(?m)^\t(\w+, )*` + field + `\b`).MatchString(comment) {
-						t.Errorf("%s, %s: no comment has a line for %s of %s", dir, alias, field, of.name)
+						t.Errorf("%s, %s: no comment has a line for %s of %s", dir, alias,
+							field, of.name)
 					}
 				}
 			}
@@ -55,7 +57,8 @@ func TestAliasesListTheirFields(t *testing.T) {
 		}
 	}
 	if len(said) < 7 || len(linked) < 4 {
-		t.Errorf("%d aliases with fields and %d that link to them were found", len(said), len(linked))
+		t.Errorf("%d aliases with fields and %d that link to them were found",
+			len(said), len(linked))
 	}
 }
 
@@ -166,7 +169,8 @@ func files(t *testing.T, dir string) []*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path.Join(dir, name), nil, parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), path.Join(dir, name), nil,
+			parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,10 @@ import (
 )
 
 // checkAndSave is the README's first snippet; TestREADME compares them.
-func checkAndSave(ctx context.Context, url, contentType string, body []byte, save func(url string, body []byte) error) error {
+func checkAndSave(
+	ctx context.Context, url, contentType string, body []byte,
+	save func(url string, body []byte) error,
+) error {
 	x, err := neardup.Open("pages.neardup", nil) // creates the index if there is none
 	if err != nil {
 		return err
@@ -28,7 +31,8 @@ func checkAndSave(ctx context.Context, url, contentType string, body []byte, sav
 	if v.Status == neardup.Duplicate {
 		return nil // v.Of is like this page
 	}
-	if err := save(url, body); err != nil { // Unchanged too: the last run may have died before it saved
+	// Unchanged too: the last run may have died before it saved
+	if err := save(url, body); err != nil {
 		_, undo := x.Delete(ctx, url) // the next visit is New again
 		return errors.Join(err, undo)
 	}
@@ -49,11 +53,16 @@ func Example() {
 	defer x.Close()
 
 	for _, p := range []neardup.Page{
-		{URL: "http://a.example/", Body: []byte("<p>The ferry leaves at nine, at noon and at five.</p>")},
-		{URL: "http://a.example/?session=1", Body: []byte("<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>")},
-		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8", Body: []byte("<p>The museum is closed on Mondays.</p>")},
-		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8", Body: []byte("<p>The museum is closed on Tuesdays.</p>")},
-		{URL: "http://b.example/map.png", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")},
+		{URL: "http://a.example/", Body: []byte(
+			"<p>The ferry leaves at nine, at noon and at five.</p>")},
+		{URL: "http://a.example/?session=1", Body: []byte(
+			"<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>")},
+		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8",
+			Body: []byte("<p>The museum is closed on Mondays.</p>")},
+		{URL: "http://b.example/", ContentType: "text/html; charset=utf-8",
+			Body: []byte("<p>The museum is closed on Tuesdays.</p>")},
+		{URL: "http://b.example/map.png", ContentType: "image/png",
+			Body: []byte("\x89PNG\r\n\x1a\n")},
 		{URL: "http://b.example/app", Body: []byte("<html><script>start()</script></html>")},
 	} {
 		v, err := x.Check(context.Background(), p)
@@ -84,7 +93,8 @@ func ExampleIndex_Signer() {
 	}
 	defer x.Close()
 	ctx := context.Background()
-	if _, err := x.Check(ctx, neardup.Page{URL: "http://a.example/", Body: []byte("The ferry leaves at nine.")}); err != nil {
+	if _, err := x.Check(ctx, neardup.Page{URL: "http://a.example/",
+		Body: []byte("The ferry leaves at nine.")}); err != nil {
 		log.Fatal(err)
 	}
 

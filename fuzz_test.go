@@ -17,7 +17,8 @@ func FuzzCheck(f *testing.F) {
 			f.Add(s.Page.ContentType, s.Page.Body)
 		}
 	}
-	x, err := neardup.Open("pages", &neardup.Options{MaxBody: 1 << 20, Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
+	x, err := neardup.Open("pages", &neardup.Options{MaxBody: 1 << 20,
+		Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -35,8 +36,10 @@ func FuzzCheck(f *testing.F) {
 		}
 		first, again, copied := verdicts[0], verdicts[1], verdicts[2]
 		switch {
-		case first.Status == neardup.Skipped && first.Reason != "" && again == first && copied == first:
-		case first.Status == neardup.New && again.Status == neardup.Unchanged && again.Of.Key == "a" && copied.Status == neardup.Duplicate && copied.Of.Distance == 0:
+		case first.Status == neardup.Skipped && first.Reason != "" && again == first &&
+			copied == first:
+		case first.Status == neardup.New && again.Status == neardup.Unchanged &&
+			again.Of.Key == "a" && copied.Status == neardup.Duplicate && copied.Of.Distance == 0:
 		default:
 			t.Errorf("%+v, %+v, %+v", first, again, copied)
 		}

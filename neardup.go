@@ -6,7 +6,7 @@
 //	case neardup.New:       // stored; no stored page was similar
 //	case neardup.Duplicate: // not stored; v.Of is the nearest stored page
 //	case neardup.Unchanged: // this URL is stored with an equal text
-//	case neardup.Changed:   // this URL had another text: v.Of is the earlier version, v.Of.Distance bits away
+//	case neardup.Changed:   // this URL had another text: v.Of is the earlier version
 //	case neardup.Skipped:   // nothing to compare; v.Reason says why
 //	}
 //
@@ -87,7 +87,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 		o = *opts
 	}
 	if o.MaxBody < 0 {
-		return nil, fmt.Errorf("open index %s: MaxBody is %d, want 0 for the default, or more", dir, o.MaxBody)
+		return nil, fmt.Errorf("open index %s: MaxBody is %d, want 0 for the default, or more",
+			dir, o.MaxBody)
 	}
 	x := &Index{signer: o.Signer, maxBody: cmp.Or(o.MaxBody, DefaultMaxBody)}
 	var err error
@@ -106,11 +107,13 @@ func Open(dir string, opts *Options) (*Index, error) {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(x.unsigned, x.Close()))
 	}
 	if !o.Index.ReadOnly {
-		if x.watcher, err = compaction.Background(context.Background(), x.Index, o.Compaction); err != nil {
+		if x.watcher, err = compaction.Background(context.Background(), x.Index,
+			o.Compaction); err != nil {
 			return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 		}
 	}
-	x.rule = match.Default(0).With(o.Index.MaxShingleDistance, o.Index.ShortAllowance, o.Index.MaxLengthRatio)
+	x.rule = match.Default(0).With(o.Index.MaxShingleDistance, o.Index.ShortAllowance,
+		o.Index.MaxLengthRatio)
 	return x, nil
 }
 
@@ -169,7 +172,8 @@ func (x *Index) recordedSigner() (err error) {
 	}
 	name := x.Stats().Analyzer
 	if name == "" {
-		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
+		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be "+
+			"compared with them", index.ErrMismatch)
 	}
 	x.signer, err = parseSigner(name)
 	return err

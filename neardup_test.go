@@ -42,7 +42,8 @@ func TestREADME(t *testing.T) {
 	}
 	_, snippet, _ := strings.Cut(lines("README.md"), "```go\n")
 	snippet, _, _ = strings.Cut(snippet, "```")
-	if !strings.Contains(snippet, ".Check(") || !strings.Contains(lines("example_test.go"), snippet) {
+	if !strings.Contains(snippet, ".Check(") ||
+		!strings.Contains(lines("example_test.go"), snippet) {
 		t.Errorf("not as in example_test.go:\n%s", snippet)
 	}
 	t.Chdir(t.TempDir())
@@ -51,10 +52,11 @@ func TestREADME(t *testing.T) {
 			continue // which the snippet does not have
 		}
 		saved := false
-		err := checkAndSave(t.Context(), s.Page.URL, s.Page.ContentType, s.Page.Body, func(string, []byte) error {
-			saved = true
-			return nil
-		})
+		err := checkAndSave(t.Context(), s.Page.URL, s.Page.ContentType, s.Page.Body,
+			func(string, []byte) error {
+				saved = true
+				return nil
+			})
 		if want := s.Status != neardup.Duplicate; err != nil || saved != want {
 			t.Errorf("%.30s: saved %v, want %v, %v", s.Page.URL, saved, want, err)
 		}
@@ -63,11 +65,14 @@ func TestREADME(t *testing.T) {
 	body, full := []byte(checktest.Text("harbour", 100)), errors.New("disk full")
 	for range 2 {
 		saved := false
-		if err := checkAndSave(t.Context(), "harbour", "text/plain", body, func(string, []byte) error { return full }); !errors.Is(err, full) {
+		if err := checkAndSave(t.Context(), "harbour", "text/plain", body,
+			func(string, []byte) error { return full }); !errors.Is(err, full) {
 			t.Errorf("a page that cannot be saved: %v", err)
 		}
 		// A copy at another URL is New, and so is the page itself once it can be saved.
-		if err := checkAndSave(t.Context(), "copy", "text/plain", body, func(string, []byte) error { saved = true; return full }); !errors.Is(err, full) || !saved {
+		if err := checkAndSave(t.Context(), "copy", "text/plain", body,
+			func(string, []byte) error { saved = true; return full }); !errors.Is(err, full) ||
+			!saved {
 			t.Errorf("a copy of a page that could not be saved: saved %v, %v", saved, err)
 		}
 	}
@@ -85,7 +90,8 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ferry, museum := neardup.Page{URL: "ferry", Body: []byte(checktest.Text("ferry", 100))}, neardup.Page{URL: "museum", Body: []byte(checktest.Text("museum", 100))}
+	ferry, museum := neardup.Page{URL: "ferry", Body: []byte(checktest.Text("ferry", 100))},
+		neardup.Page{URL: "museum", Body: []byte(checktest.Text("museum", 100))}
 	image := neardup.Page{URL: "image", ContentType: "image/png"}
 	if v, err := x.Check(t.Context(), ferry); v.Status != neardup.New || err != nil {
 		t.Fatal(v, err)
@@ -95,17 +101,20 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	none := func(what string, ctx context.Context, want error, pages ...neardup.Page) {
 		t.Helper()
 		for _, p := range pages {
-			if v, err := x.Check(ctx, p); v != (neardup.Verdict{}) || v.Status != 0 || !errors.Is(err, want) {
+			if v, err := x.Check(ctx, p); v != (neardup.Verdict{}) || v.Status != 0 ||
+				!errors.Is(err, want) {
 				t.Errorf("%s, %s: %v, %v", what, p.URL, v.Status, err)
 			}
 		}
-		if verdicts, err := x.CheckBatch(ctx, []neardup.Page{image, museum}); len(verdicts) > 0 || !errors.Is(err, want) {
+		if verdicts, err := x.CheckBatch(ctx, []neardup.Page{image, museum}); len(verdicts) > 0 ||
+			!errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", what, verdicts, err)
 		}
 	}
 	none("canceled", canceled, context.Canceled, ferry, museum, image)
 	full.Store(true)
-	if verdicts, err := x.CheckBatch(t.Context(), []neardup.Page{museum, image}); len(verdicts) > 0 || err == nil {
+	if verdicts, err := x.CheckBatch(t.Context(), []neardup.Page{museum, image}); len(
+		verdicts) > 0 || err == nil {
 		t.Errorf("full disk: %v, %v", verdicts, err)
 	}
 	none("full disk", t.Context(), index.ErrFailed, museum)
@@ -116,7 +125,8 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	x = open(t, "pages", &neardup.Options{Index: index.Options{FS: disk}})
 	for _, p := range []neardup.Page{ferry, museum} {
 		v, err := x.Check(t.Context(), p)
-		if want := map[string]neardup.Status{"ferry": neardup.Unchanged, "museum": neardup.New}[p.URL]; err != nil || v.Status != want {
+		if want := map[string]neardup.Status{"ferry": neardup.Unchanged,
+			"museum": neardup.New}[p.URL]; err != nil || v.Status != want {
 			t.Errorf("%s, after the disk was full: %v, %v", p.URL, v.Status, err)
 		}
 	}
@@ -124,7 +134,8 @@ func TestNoVerdictWithAnError(t *testing.T) {
 
 // TestOpen tests that an index records its Signer.
 func TestOpen(t *testing.T) {
-	main, err := page.NewSigner(page.Main, fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
+	main, err := page.NewSigner(page.Main,
+		fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,23 +148,43 @@ func TestOpen(t *testing.T) {
 		name string
 		want error
 	}{
-		{"nothing", func(string) error { return nil }, neardup.Options{}, 6, check.DefaultSigner().Name(), nil},
-		{"nothing, another k", func(string) error { return nil }, neardup.Options{Index: index.Options{MaxDistance: 4}}, 4, check.DefaultSigner().Name(), nil},
-		{"nothing, and none is to be made", func(string) error { return nil }, neardup.Options{Index: index.Options{MustExist: true}}, 0, "", os.ErrNotExist},
-		{"one of main texts", opening(neardup.Options{Signer: main, Index: index.Options{MaxDistance: index.Exact}}), neardup.Options{}, 0, main.Name(), nil},
-		{"one of main texts, to read", opening(neardup.Options{Signer: main}), neardup.Options{Index: index.Options{ReadOnly: true}}, 6, main.Name(), nil},
-		{"one of visible texts, for main ones", opening(neardup.Options{}), neardup.Options{Signer: main}, 6, "", index.ErrMismatch},
-		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3, check.DefaultSigner().Name(), nil},
-		{"package index, without a signer, for main texts", indexed(&index.Options{}), neardup.Options{Signer: main}, 3, main.Name(), nil},
-		{"package index, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
-		{"package index, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "", index.ErrMismatch},
-		{"nothing, a signer that there is not", func(string) error { return nil }, neardup.Options{Index: index.Options{Analyzer: "mine"}}, 0, "", index.ErrMismatch},
-		{"nothing, a signer by its name", func(string) error { return nil }, neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 6, main.Name(), nil},
-		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}), neardup.Options{Bare: true}, 3, "", nil},
-		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{Bare: true}, 3, "visible/0 words", nil},
-		{"bare, one of main texts", opening(neardup.Options{Signer: main}), neardup.Options{Bare: true}, 6, main.Name(), nil},
-		{"bare, nothing", func(string) error { return nil }, neardup.Options{Bare: true}, 3, "", nil},
-		{"another k", opening(neardup.Options{}), neardup.Options{Index: index.Options{MaxDistance: 3}}, 6, "", index.ErrMismatch},
+		{"nothing", func(string) error { return nil }, neardup.Options{}, 6,
+			check.DefaultSigner().Name(), nil},
+		{"nothing, another k", func(string) error { return nil },
+			neardup.Options{Index: index.Options{MaxDistance: 4}}, 4,
+			check.DefaultSigner().Name(), nil},
+		{"nothing, and none is to be made", func(string) error { return nil },
+			neardup.Options{Index: index.Options{MustExist: true}}, 0, "", os.ErrNotExist},
+		{"one of main texts",
+			opening(neardup.Options{Signer: main, Index: index.Options{MaxDistance: index.Exact}}),
+			neardup.Options{}, 0, main.Name(), nil},
+		{"one of main texts, to read", opening(neardup.Options{Signer: main}),
+			neardup.Options{Index: index.Options{ReadOnly: true}}, 6, main.Name(), nil},
+		{"one of visible texts, for main ones", opening(neardup.Options{}),
+			neardup.Options{Signer: main}, 6, "", index.ErrMismatch},
+		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3,
+			check.DefaultSigner().Name(), nil},
+		{"package index, without a signer, for main texts", indexed(&index.Options{}),
+			neardup.Options{Signer: main}, 3, main.Name(), nil},
+		{"package index, with fingerprints", indexed(&index.Options{},
+			index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
+		{"package index, a signer of another time",
+			indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "",
+			index.ErrMismatch},
+		{"nothing, a signer that there is not", func(string) error { return nil },
+			neardup.Options{Index: index.Options{Analyzer: "mine"}}, 0, "", index.ErrMismatch},
+		{"nothing, a signer by its name", func(string) error { return nil },
+			neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 6, main.Name(), nil},
+		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}),
+			neardup.Options{Bare: true}, 3, "", nil},
+		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}),
+			neardup.Options{Bare: true}, 3, "visible/0 words", nil},
+		{"bare, one of main texts", opening(neardup.Options{Signer: main}),
+			neardup.Options{Bare: true}, 6, main.Name(), nil},
+		{"bare, nothing", func(string) error { return nil },
+			neardup.Options{Bare: true}, 3, "", nil},
+		{"another k", opening(neardup.Options{}),
+			neardup.Options{Index: index.Options{MaxDistance: 3}}, 6, "", index.ErrMismatch},
 	} {
 		dir := filepath.Join(dir, c.what)
 		if err := c.make(dir); err != nil {
@@ -169,14 +200,16 @@ func TestOpen(t *testing.T) {
 			}
 			continue
 		}
-		if s := x.Stats(); s.MaxDistance != c.k || s.Analyzer != c.name || x.Signer() != nil && x.Signer().Name() != c.name {
+		if s := x.Stats(); s.MaxDistance != c.k || s.Analyzer != c.name || x.Signer() != nil &&
+			x.Signer().Name() != c.name {
 			t.Errorf("%s: k = %d, %s recorded", c.what, s.MaxDistance, s.Analyzer)
 		}
 		v, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")})
 		switch known := x.Signer() != nil; {
 		case known != !c.opts.Bare && c.name != main.Name():
 			t.Errorf("%s: a signer: %v", c.what, known)
-		case c.opts.Index.ReadOnly && !errors.Is(err, index.ErrReadOnly), !known && !errors.Is(err, index.ErrMismatch), (err != nil) != (v.Status == 0):
+		case c.opts.Index.ReadOnly && !errors.Is(err, index.ErrReadOnly), !known &&
+			!errors.Is(err, index.ErrMismatch), (err != nil) != (v.Status == 0):
 			t.Errorf("%s: %v, %v", c.what, v.Status, err)
 		}
 		if err := x.Close(); err != nil {
@@ -196,7 +229,8 @@ func TestBareChecks(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
-			if _, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")}); !errors.Is(err, index.ErrMismatch) || x.Signer() != nil {
+			if _, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")}); !errors.Is(err,
+				index.ErrMismatch) || x.Signer() != nil {
 				t.Error(err)
 			}
 		})
@@ -213,7 +247,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"ExpectedDocuments is -1": {Index: index.Options{ExpectedDocuments: -1}},
 		"Every is -1ns":           {Compaction: compaction.Policy{Every: -1}},
 	} {
-		if x, err := neardup.Open(dir, &o); x != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if x, err := neardup.Open(dir, &o); x != nil || err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -302,11 +337,14 @@ func TestPairsOfAList(t *testing.T) {
 		slices.Sort(group)
 		return group
 	}
-	for what, clusters := range map[string]func(context.Context, []fingerprint.Fingerprint, int) func(func([]int, error) bool){
-		"chains": func(ctx context.Context, l []fingerprint.Fingerprint, k int) func(func([]int, error) bool) {
+	for what, clusters := range map[string]func(context.Context, []fingerprint.Fingerprint,
+		int) func(func([]int, error) bool){
+		"chains": func(ctx context.Context, l []fingerprint.Fingerprint,
+			k int) func(func([]int, error) bool) {
 			return neardup.Clusters(ctx, l, k)
 		},
-		"stars": func(ctx context.Context, l []fingerprint.Fingerprint, k int) func(func([]int, error) bool) {
+		"stars": func(ctx context.Context, l []fingerprint.Fingerprint,
+			k int) func(func([]int, error) bool) {
 			return neardup.Stars(ctx, l, k)
 		},
 	} {
@@ -330,7 +368,8 @@ func TestPairsOfAList(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 		for _, err := range clusters(t.Context(), list, 65) {
-			if !errors.Is(err, index.ErrDistance) || strings.Contains(err.Error(), "index") { // there is no index
+			// there is no index
+			if !errors.Is(err, index.ErrDistance) || strings.Contains(err.Error(), "index") {
 				t.Errorf("%s, k = 65: %v", what, err)
 			}
 		}

@@ -21,7 +21,9 @@ type Pair struct {
 // once, in no particular order. It takes about 32 bytes of memory per fingerprint, and no index.
 // It stops at the first error, which it yields: index.ErrDistance, or the error of ctx. An
 // [Index] has its own method Pairs.
-func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[Pair, error] {
+func Pairs(
+	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
+) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		if err := checkDistance(k); err != nil {
 			yield(Pair{}, err)
@@ -44,8 +46,11 @@ func Pairs(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) i
 // including equal ones. A group has the positions of its fingerprints in ascending order. Groups
 // are disjoint. The fingerprints at the ends of a chain may have little in common. Stars makes no
 // chains. The errors are the same as for Pairs.
-func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
-	return clusters(fingerprints, k, func(set *selfjoin.Set, _ *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
+func Clusters(
+	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
+) iter.Seq2[[]int, error] {
+	return clusters(fingerprints, k, func(set *selfjoin.Set,
+		_ *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
 		return set.Components(ctx, selfjoin.Options{MaxDistance: k})
 	})
 }
@@ -53,8 +58,11 @@ func Clusters(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int
 // Stars yields groups as Clusters does, but all members of a group are within k bits of its first
 // member. Stars reads the list in order: a fingerprint in no group so far begins a group and adds
 // all fingerprints near it that are in no group. So all but the first member can be removed.
-func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) iter.Seq2[[]int, error] {
-	return clusters(fingerprints, k, func(set *selfjoin.Set, places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
+func Stars(
+	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
+) iter.Seq2[[]int, error] {
+	return clusters(fingerprints, k, func(set *selfjoin.Set,
+		places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
 		first := make([]uint32, set.Len()) // the first position of each node
 		for node := range first {
 			first[node] = places.Of(selfjoin.Node(node))[0]
@@ -63,7 +71,10 @@ func Stars(ctx context.Context, fingerprints []fingerprint.Fingerprint, k int) i
 	})
 }
 
-func clusters(fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin.Set, *selfjoin.Occurrences) (*selfjoin.Clusters, error)) iter.Seq2[[]int, error] {
+func clusters(
+	fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin.Set,
+		*selfjoin.Occurrences) (*selfjoin.Clusters, error),
+) iter.Seq2[[]int, error] {
 	return func(yield func([]int, error) bool) {
 		if err := checkDistance(k); err != nil {
 			yield(nil, err)

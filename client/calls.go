@@ -50,14 +50,19 @@ var errNoAnswer = errors.New("the answer is incomplete: is it a neardup server?"
 func mayPass(err error) bool {
 	var said *failure
 	if errors.As(err, &said) {
-		return errors.Is(err, api.ErrBusy) || errors.Is(err, api.ErrClosed) || said.code == wire.Timeout ||
-			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
+		return errors.Is(err, api.ErrBusy) || errors.Is(err, api.ErrClosed) ||
+			said.code == wire.Timeout ||
+			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable ||
+			said.status == http.StatusGatewayTimeout
 	}
 	var network *net.OpError
 	var slow net.Error
-	return errors.As(err, &network) && !strings.HasSuffix(network.Op, "error") || // which is an alert of TLS
-		errors.As(err, &slow) && slow.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		strings.Contains(err.Error(), "server closed idle connection") // an error of net/http without a type
+	// which is an alert of TLS
+	return errors.As(err, &network) && !strings.HasSuffix(network.Op, "error") ||
+		errors.As(err, &slow) && slow.Timeout() || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) ||
+		// an error of net/http without a type
+		strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // retry makes a call until it succeeds, fails for good, or RetryFor is over.
@@ -97,7 +102,10 @@ var maxAnswer int64 = 64 << 20
 
 // send makes a call and returns its answer, or the error that the server reports. The answer may
 // break off with an error.
-func (c *Client) send(ctx context.Context, method, path string, parameters url.Values, contentType string, body []byte) ([]byte, error) {
+func (c *Client) send(
+	ctx context.Context, method, path string, parameters url.Values,
+	contentType string, body []byte,
+) ([]byte, error) {
 	to := *c.base
 	to.Path += path
 	to.RawQuery = parameters.Encode()
@@ -118,17 +126,21 @@ func (c *Client) send(ctx context.Context, method, path string, parameters url.V
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		return nil, failureOf(text, response.StatusCode, response.Status)
 	}
-	text := bytes.NewBuffer(make([]byte, 0, min(max(response.ContentLength, 0), 64<<10)+bytes.MinRead))
+	text := bytes.NewBuffer(
+		make([]byte, 0, min(max(response.ContentLength, 0), 64<<10)+bytes.MinRead))
 	_, err = text.ReadFrom(http.MaxBytesReader(nil, response.Body, maxAnswer))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		err = fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit", api.ErrTooLarge, maxAnswer)
+		err = fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit",
+			api.ErrTooLarge, maxAnswer)
 	}
 	return text.Bytes(), err
 }
 
 // object makes a call whose body, if there is one, and whose answer are one JSON object each.
-func (c *Client) object(ctx context.Context, method, path string, parameters url.Values, body, answer any) error {
+func (c *Client) object(
+	ctx context.Context, method, path string, parameters url.Values, body, answer any,
+) error {
 	var text []byte
 	if body != nil {
 		var err error
@@ -154,7 +166,9 @@ const (
 // check posts n documents in requests of at most maxDocuments, and returns their verdicts. If a
 // request fails on its way, the documents that are answered are not sent again. Verdicts that check
 // returns with an error hold.
-func (c *Client) check(ctx context.Context, n int, document func(i int) api.Document) ([]Verdict, error) {
+func (c *Client) check(
+	ctx context.Context, n int, document func(i int) api.Document,
+) ([]Verdict, error) {
 	verdicts, body := make([]Verdict, 0, n), make([]byte, 0, 160*min(n, maxDocuments))
 	var err error
 	for err == nil && len(verdicts) < n {
@@ -177,7 +191,8 @@ func (c *Client) check(ctx context.Context, n int, document func(i int) api.Docu
 				answer.Checked = api.Checked{}
 				switch err := json.UnmarshalDecode(lines, &answer); {
 				case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
-					return cmp.Or(broken, fmt.Errorf("the answer breaks off: %w", io.ErrUnexpectedEOF))
+					return cmp.Or(broken, fmt.Errorf("the answer breaks off: %w",
+						io.ErrUnexpectedEOF))
 				case err != nil:
 					return fmt.Errorf("an answer is malformed: %w", err)
 				case answer.Error.Code != "":
@@ -221,7 +236,8 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 	})
 	for i := range verdicts {
 		if n := len(pages[i].Body); n > maxBody {
-			verdicts[i] = Verdict{Status: Skipped, Reason: fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)}
+			verdicts[i] = Verdict{Status: Skipped, Reason: fmt.Sprintf(
+				"too large: %d bytes, limit %d", n, maxBody)}
 		}
 	}
 	return verdicts, err
@@ -235,9 +251,14 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 			return nil, err
 		}
 	}
-	verdicts, err := c.check(ctx, len(docs), func(i int) api.Document { return wire.OfDocument(&docs[i]) })
-	if i := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Status == Skipped }); i >= 0 {
-		return verdicts[:i], fmt.Errorf("%w: document %d of %d, key %.80q: %s", api.ErrNoText, i+1, len(docs), docs[i].Key, verdicts[i].Reason)
+	verdicts, err := c.check(ctx, len(docs), func(i int) api.Document {
+		return wire.OfDocument(&docs[i])
+	})
+	if i := slices.IndexFunc(verdicts, func(v Verdict) bool {
+		return v.Status == Skipped
+	}); i >= 0 {
+		return verdicts[:i], fmt.Errorf("%w: document %d of %d, key %.80q: %s", api.ErrNoText, i+1,
+			len(docs), docs[i].Key, verdicts[i].Reason)
 	}
 	return verdicts, err
 }
@@ -246,14 +267,16 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 // 10,000 of them are ErrTooLarge. It also returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	var answer api.Found
-	if err := c.object(ctx, http.MethodPost, "/v1/query", nil, wire.OfQuery(&q), &answer); err != nil {
+	if err := c.object(ctx, http.MethodPost, "/v1/query", nil, wire.OfQuery(&q),
+		&answer); err != nil {
 		return nil, err
 	}
 	if answer.Matches == nil {
 		return nil, errNoAnswer
 	}
 	if answer.More {
-		return nil, fmt.Errorf("%w: the query has more than 10,000 matches; give it a Limit", api.ErrTooLarge)
+		return nil, fmt.Errorf("%w: the query has more than 10,000 matches; give it a Limit",
+			api.ErrTooLarge)
 	}
 	for n := range answer.Matches {
 		matches = append(matches, wire.Match(&answer.Matches[n]))
@@ -281,7 +304,8 @@ func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err e
 			body.KeyBytes = append(body.KeyBytes, []byte(key))
 		}
 		var answer api.Deleted
-		if err := c.object(ctx, http.MethodPost, "/v1/documents/delete", nil, &body, &answer); err != nil {
+		if err := c.object(ctx, http.MethodPost, "/v1/documents/delete", nil, &body,
+			&answer); err != nil {
 			return deleted, err
 		}
 		deleted += answer.Deleted

@@ -1,6 +1,6 @@
 // Package client uses an index that "neardup serve" serves, as package neardup uses a local one.
 //
-//	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open("pages.neardup", nil)
+//	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open
 //
 // Pages, verdicts, documents and queries have the same types, and errors the same values:
 // errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package [api] has
@@ -92,18 +92,23 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	c.opts.RetryFor = cmp.Or(c.opts.RetryFor, 30*time.Second)
 	c.opts.Timeout = cmp.Or(c.opts.Timeout, 2*time.Minute)
 	var err error
-	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
+	if c.base, err = url.Parse(strings.TrimSuffix(address, "/")); err != nil || c.base.Host == "" ||
+		c.base.Scheme != "http" && c.base.Scheme != "https" {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one call per connection, so that connections bounds both
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
-			IdleConnTimeout: 2 * time.Minute, TLSHandshakeTimeout: 30 * time.Second, DisableCompression: true, Protocols: protocols,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS,
+			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
+			IdleConnTimeout: 2 * time.Minute, TLSHandshakeTimeout: 30 * time.Second,
+			DisableCompression: true, Protocols: protocols,
 			WriteBufferSize: 64 << 10,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 	stats, err := c.Stats(ctx)
 	if err == nil && stats.Tables == 0 {

@@ -27,7 +27,8 @@ func TestDoesNotLinkStore(t *testing.T) {
 	if !strings.Contains(string(out), "github.com/neardup/neardup/client/api\n") {
 		t.Fatalf("%s", out)
 	}
-	for _, other := range []string{"cockroachdb/pebble", "neardup/store", "neardup/index\n", "prometheus/client_golang"} {
+	for _, other := range []string{"cockroachdb/pebble", "neardup/store", "neardup/index\n",
+		"prometheus/client_golang"} {
 		if strings.Contains(string(out), other) {
 			t.Errorf("it links %s", other)
 		}
@@ -35,15 +36,20 @@ func TestDoesNotLinkStore(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	for _, address := range []string{"", "127.0.0.1:7490", "ftp://127.0.0.1", "http://", "pages.neardup", "http://a b"} {
-		if c, err := Open(t.Context(), address, &Options{RetryFor: -1}); err == nil || !strings.Contains(err.Error(), "want an address") {
+	for _, address := range []string{"", "127.0.0.1:7490", "ftp://127.0.0.1", "http://",
+		"pages.neardup", "http://a b"} {
+		if c, err := Open(t.Context(), address, &Options{RetryFor: -1}); err == nil ||
+			!strings.Contains(err.Error(), "want an address") {
 			t.Errorf("%q: %v, %v", address, c, err)
 		}
 	}
-	if c, err := Open(t.Context(), "http://user:secret@127.0.0.1:1", &Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
+	if c, err := Open(t.Context(), "http://user:secret@127.0.0.1:1",
+		&Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Error(c, err)
 	}
-	if c, err := Open(t.Context(), "http://127.0.0.1:1", &Options{Token: "two\nlines"}); err == nil || !strings.Contains(err.Error(), "invalid header field value") {
+	if c, err := Open(t.Context(), "http://127.0.0.1:1",
+		&Options{Token: "two\nlines"}); err == nil ||
+		!strings.Contains(err.Error(), "invalid header field value") {
 		t.Error(c, err)
 	}
 }
@@ -54,9 +60,12 @@ const stats = `{"tables":1}`
 // TestStranger: a server that is not neardup is not opened. Its answers are not taken for verdicts.
 func TestStranger(t *testing.T) {
 	said := "{}"
-	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, said+"\n") }))
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, said+"\n")
+	}))
 	defer stranger.Close()
-	if c, err := Open(t.Context(), stranger.URL, nil); err == nil || !strings.Contains(err.Error(), "is it a neardup server?") {
+	if c, err := Open(t.Context(), stranger.URL, nil); err == nil ||
+		!strings.Contains(err.Error(), "is it a neardup server?") {
 		t.Error(c, err)
 	}
 	said = stats
@@ -67,10 +76,12 @@ func TestStranger(t *testing.T) {
 		if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errNoAnswer) {
 			t.Error(v, err)
 		}
-		if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, errNoAnswer) || len(v) != 0 {
+		if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, errNoAnswer) ||
+			len(v) != 0 {
 			t.Error(v, err)
 		}
-		if v, err := c.CheckDocuments(t.Context(), []Document{{Key: "a"}}); !errors.Is(err, errNoAnswer) || len(v) != 0 {
+		if v, err := c.CheckDocuments(t.Context(), []Document{{Key: "a"}}); !errors.Is(err,
+			errNoAnswer) || len(v) != 0 {
 			t.Error(v, err)
 		}
 		if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, errNoAnswer) {
@@ -90,7 +101,8 @@ func TestAnswerBreaksOff(t *testing.T) {
 	c, err := Open(t.Context(), short.URL, &Options{RetryFor: time.Nanosecond})
 	must(t, err)
 	defer c.Close()
-	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err,
+		io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -118,7 +130,8 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	c, err := Open(t.Context(), server.URL, nil)
 	must(t, err)
 	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err, api.ErrTooLarge) {
+	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err,
+		api.ErrTooLarge) {
 		t.Error(v, err)
 	}
 	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, api.ErrTooLarge) {
@@ -155,10 +168,12 @@ func TestServerThatIsSilent(t *testing.T) {
 	c, err := Open(t.Context(), server.URL, &Options{RetryFor: -1, Timeout: 500 * time.Millisecond})
 	must(t, err)
 	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) || v.Status != 0 {
+	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) ||
+		v.Status != 0 {
 		t.Error(v, err)
 	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(err, context.DeadlineExceeded) || len(v) != 2 {
+	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(
+		err, context.DeadlineExceeded) || len(v) != 2 {
 		t.Error(v, err)
 	}
 }
@@ -174,20 +189,24 @@ func TestRetry(t *testing.T) {
 		}
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
-		_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n"+`{"error":{"code":"closed","message":"the server is stopping"}}`+"\n")
+		_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n"+
+			`{"error":{"code":"closed","message":"the server is stopping"}}`+"\n")
 	}))
 	defer server.Close()
 	c, err := Open(t.Context(), server.URL, nil)
 	must(t, err)
 	defer c.Close()
-	v, err := c.CheckDocuments(t.Context(), []Document{{Key: "1", Tokens: 1}, {Key: "2", Tokens: 1}, {Key: "3", Tokens: 1}})
-	if err != nil || len(v) != 3 || len(bodies) != 3 || strings.Count(bodies[0], "\n") != 3 || strings.Count(bodies[2], "\n") != 1 || !strings.Contains(bodies[2], `"key":"3"`) {
+	v, err := c.CheckDocuments(t.Context(), []Document{{Key: "1", Tokens: 1}, {Key: "2", Tokens: 1},
+		{Key: "3", Tokens: 1}})
+	if err != nil || len(v) != 3 || len(bodies) != 3 || strings.Count(bodies[0], "\n") != 3 ||
+		strings.Count(bodies[2], "\n") != 1 || !strings.Contains(bodies[2], `"key":"3"`) {
 		t.Errorf("%v, %v, %q", v, err, bodies)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	server.Close()
-	if _, err := c.Check(ctx, Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := c.Check(ctx, Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,8 @@ func ExampleClient_Check() {
 		log.Fatal(err)
 	}
 	defer x.Close()
-	v, err := x.Check(ctx, client.Page{URL: "http://a.example/", ContentType: "text/html", Body: []byte("<p>The ferry leaves at nine.")})
+	v, err := x.Check(ctx, client.Page{URL: "http://a.example/", ContentType: "text/html",
+		Body: []byte("<p>The ferry leaves at nine.")})
 	if err != nil {
 		log.Fatal(err)
 	}

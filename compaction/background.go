@@ -57,13 +57,18 @@ const (
 func (p *Policy) check() error {
 	switch {
 	case !(p.Share >= 0): // also false for NaN
-		return fmt.Errorf("policy of compaction: Share is %v, want 0 for the default, or more", p.Share)
+		return fmt.Errorf(
+			"policy of compaction: Share is %v, want 0 for the default, or more", p.Share)
 	case p.Every < 0:
-		return fmt.Errorf("policy of compaction: Every is %v, want 0 for the default, or more", p.Every)
+		return fmt.Errorf(
+			"policy of compaction: Every is %v, want 0 for the default, or more", p.Every)
 	case p.MemoryBytes < 0:
-		return fmt.Errorf("policy of compaction: MemoryBytes is %d, want 0 for the default, or more", p.MemoryBytes)
+		return fmt.Errorf(
+			"policy of compaction: MemoryBytes is %d, want 0 for the default, or more",
+			p.MemoryBytes)
 	case p.MaxAge < 0:
-		return fmt.Errorf("policy of compaction: MaxAge is %v, want 0 for no bound, or more", p.MaxAge)
+		return fmt.Errorf(
+			"policy of compaction: MaxAge is %v, want 0 for no bound, or more", p.MaxAge)
 	}
 	return nil
 }
@@ -90,7 +95,8 @@ type BackgroundStats struct {
 	Runs     uint64    `json:"runs"`     // successful compactions
 	Last     Report    `json:"last"`     // of the last successful compaction
 	LastEnd  time.Time `json:"lastEnd"`
-	Failure  string    `json:"failure,omitempty"` // of the last compaction, if it failed; closing is no failure
+	// of the last compaction, if it failed; closing is no failure
+	Failure string `json:"failure,omitempty"`
 
 	Expired       uint64 `json:"expired"` // documents
 	ExpiryFailure string `json:"expiryFailure,omitempty"`
@@ -168,9 +174,10 @@ func (w *Watcher) compactIfDue(ctx context.Context, s *index.Stats) bool {
 
 func (w *Watcher) compact(ctx context.Context) error {
 	w.note(func(s *BackgroundStats) { s.Running, s.Progress = true, Progress{} })
-	report, err := Compact(ctx, w.x, Options{MemoryBytes: w.policy.MemoryBytes, gently: true, Progress: func(p Progress) {
-		w.note(func(s *BackgroundStats) { s.Progress = p })
-	}})
+	report, err := Compact(ctx, w.x, Options{MemoryBytes: w.policy.MemoryBytes, gently: true,
+		Progress: func(p Progress) {
+			w.note(func(s *BackgroundStats) { s.Progress = p })
+		}})
 	w.note(func(s *BackgroundStats) {
 		s.Running, s.Failure = false, message(failure(ctx, err))
 		if err == nil {
@@ -186,7 +193,10 @@ func (w *Watcher) compact(ctx context.Context) error {
 func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	n, err := w.x.Expire(ctx, w.policy.Expiry)
 	err = failure(ctx, err)
-	w.note(func(s *BackgroundStats) { s.Expired, s.ExpiryFailure = s.Expired+uint64(n), message(err) })
+	w.note(func(s *BackgroundStats) {
+		s.Expired, s.ExpiryFailure = s.Expired+uint64(n),
+			message(err)
+	})
 	if w.policy.Expired != nil && (n > 0 || err != nil) {
 		w.policy.Expired(n, err)
 	}

@@ -28,7 +28,9 @@ func eventually(t *testing.T, holds func() bool, instead func() any) {
 }
 
 // watch calls Background with a valid policy.
-func watch(t testing.TB, ctx context.Context, x *index.Index, p compaction.Policy) *compaction.Watcher {
+func watch(
+	t testing.TB, ctx context.Context, x *index.Index, p compaction.Policy,
+) *compaction.Watcher {
 	t.Helper()
 	w, err := compaction.Background(ctx, x, p)
 	must(t, err)
@@ -47,7 +49,8 @@ func TestPolicyIsChecked(t *testing.T) {
 		"MemoryBytes is -1": {MemoryBytes: -1},
 		"MaxAge is -1h0m0s": {Expiry: index.Expiry{MaxAge: -time.Hour}},
 	} {
-		if w, err := compaction.Background(t.Context(), x, p); w != nil || err == nil || !strings.Contains(err.Error(), name) {
+		if w, err := compaction.Background(t.Context(), x, p); w != nil || err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -70,9 +73,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	must(t, x.Close())
 	_, err = compaction.Run(ctx, "ix", compaction.Options{FS: fsys, CacheBytes: -1})
 	refused("Run", err)
-	_, err = compaction.Load(ctx, "new", none, compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: -1})
+	_, err = compaction.Load(ctx, "new", none,
+		compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: -1})
 	refused("Load", err)
-	_, err = compaction.Repair(ctx, "ix", "new", compaction.RepairOptions{Options: compaction.Options{FS: fsys, MemoryBytes: -1}})
+	_, err = compaction.Repair(ctx, "ix", "new",
+		compaction.RepairOptions{Options: compaction.Options{FS: fsys, MemoryBytes: -1}})
 	refused("Repair", err)
 	if _, err := fsys.Stat("new"); err == nil {
 		t.Error("Load has made the index all the same")
@@ -87,11 +92,12 @@ func TestBackground(t *testing.T) {
 	must(t, err)
 	defer x.Close()
 	var failed atomic.Pointer[error]
-	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond, Done: func(_ compaction.Report, err error) {
-		if err != nil {
-			failed.Store(&err)
-		}
-	}})
+	w := watch(t, ctx, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond,
+		Done: func(_ compaction.Report, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		}})
 	defer w.Close()
 	docs := bare(testgen.Uniform(rng, 12_000))
 	must(t, x.Add(ctx, docs[:900]...))
@@ -110,7 +116,8 @@ func TestBackground(t *testing.T) {
 		t.Error(*err)
 	}
 	w.Close()
-	if s := w.Stats(); s.Runs == 0 || s.Running || s.Last.Documents == 0 || s.Failure != "" || uint64(len(docs)) != x.Stats().Documents {
+	if s := w.Stats(); s.Runs == 0 || s.Running || s.Last.Documents == 0 || s.Failure != "" ||
+		uint64(len(docs)) != x.Stats().Documents {
 		t.Errorf("%+v, and the index has %+v", s, x.Stats())
 	}
 	if err := indextest.Problems(x); err != nil {
@@ -176,12 +183,14 @@ func TestBackgroundPacksAfterRemovals(t *testing.T) {
 	remove(1, 249)
 	time.Sleep(30 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 0 || s.Running || x.Stats().Removed != 249 {
-		t.Errorf("compacted although less than a quarter of the entries was removed: %+v, %+v", s, x.Stats())
+		t.Errorf("compacted although less than a quarter of the entries was removed: %+v, %+v", s,
+			x.Stats())
 	}
 	remove(250, 1)
 	eventually(t, func() bool { return w.Stats().Runs > 0 }, func() any { return w.Stats() })
 	time.Sleep(30 * time.Millisecond)
-	if s, stats := w.Stats(), x.Stats(); s.Runs != 1 || stats.Removed != 0 || stats.Packed != 750 || stats.Documents != 750 {
+	if s, stats := w.Stats(), x.Stats(); s.Runs != 1 || stats.Removed != 0 || stats.Packed != 750 ||
+		stats.Documents != 750 {
 		t.Errorf("%+v, %+v", s, stats)
 	}
 	if err := indextest.Problems(x); err != nil {
@@ -197,15 +206,18 @@ func TestCloseEndsExpiry(t *testing.T) {
 	defer x.Close()
 	must(t, x.Add(ctx, bare(testgen.Uniform(rand.New(rand.NewPCG(2, 4)), 20_000))...))
 	var expired atomic.Uint64
-	w := watch(t, ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1}, Expired: func(n int, err error) {
-		if err != nil {
-			t.Error(err)
-		}
-		expired.Add(uint64(n))
-	}})
-	eventually(t, func() bool { return x.Stats().Documents < 20_000 }, func() any { return w.Stats() })
+	w := watch(t, ctx, x, compaction.Policy{Off: true, Expiry: index.Expiry{MaxDocuments: 1},
+		Expired: func(n int, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			expired.Add(uint64(n))
+		}})
+	eventually(t, func() bool { return x.Stats().Documents < 20_000 },
+		func() any { return w.Stats() })
 	w.Close()
-	if s := w.Stats(); x.Stats().Documents == 1 || s.ExpiryFailure != "" || s.Expired != expired.Load() || s.Expired != 20_000-x.Stats().Documents {
+	if s := w.Stats(); x.Stats().Documents == 1 || s.ExpiryFailure != "" ||
+		s.Expired != expired.Load() || s.Expired != 20_000-x.Stats().Documents {
 		t.Errorf("%+v, %d documents, %d expired", s, x.Stats().Documents, expired.Load())
 	}
 }
@@ -215,12 +227,14 @@ func TestCloseEndsExpiry(t *testing.T) {
 func TestBackgroundExpires(t *testing.T) {
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 4))
 	var now atomic.Int64
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
+		Now: func() time.Time { return time.Unix(now.Load(), 0) }})
 	must(t, err)
 	defer x.Close()
 	var expired atomic.Int64
 	w := watch(t, ctx, x, compaction.Policy{
-		Off: true, Every: time.Millisecond, Expiry: index.Expiry{MaxAge: time.Hour, MaxDocuments: 1000},
+		Off: true, Every: time.Millisecond, Expiry: index.Expiry{MaxAge: time.Hour,
+			MaxDocuments: 1000},
 		Expired: func(n int, err error) {
 			if err != nil {
 				t.Error(err)
@@ -231,7 +245,8 @@ func TestBackgroundExpires(t *testing.T) {
 	defer w.Close()
 	wait := func(least, most uint64) {
 		t.Helper()
-		eventually(t, func() bool { n := x.Stats().Documents; return least <= n && n <= most }, func() any { return w.Stats() })
+		eventually(t, func() bool { n := x.Stats().Documents; return least <= n && n <= most },
+			func() any { return w.Stats() })
 	}
 	now.Store(1_000_000)
 	docs := bare(testgen.Uniform(rng, 5000))
@@ -244,7 +259,8 @@ func TestBackgroundExpires(t *testing.T) {
 	now.Add(1000)
 	wait(5, 5)
 	w.Close()
-	if s := w.Stats(); s.Expired != 5000 || x.Stats().Expired != 5000 || expired.Load() != 5000 || s.Runs > 0 || s.ExpiryFailure != "" {
+	if s := w.Stats(); s.Expired != 5000 || x.Stats().Expired != 5000 || expired.Load() != 5000 ||
+		s.Runs > 0 || s.ExpiryFailure != "" {
 		t.Errorf("%+v, %+v, %d", s, x.Stats(), expired.Load())
 	}
 	if err := indextest.Problems(x); err != nil {

@@ -18,9 +18,10 @@ import (
 // adds none, Load adds the given documents, and Repair adds the readable documents. The index
 // does not change before finish, which installs the new state in one step.
 type builder struct {
-	ctx    context.Context
-	s      *store.Store
-	from   *store.View // the entries to pack; nil: all entries of the store, which has no other writer
+	ctx context.Context
+	s   *store.Store
+	// the entries to pack; nil: all entries of the store, which has no other writer
+	from   *store.View
 	view   *store.View // from, or a view of everything; during write
 	r      *store.Rewrite
 	plan   *plan.Plan
@@ -41,7 +42,9 @@ type builder struct {
 // added is a stored fingerprint and the ID of a document that is added with it.
 type added = [2]uint64
 
-func newBuilder(ctx context.Context, s *store.Store, plan *plan.Plan, opts *Options, report *Report) (*builder, error) {
+func newBuilder(
+	ctx context.Context, s *store.Store, plan *plan.Plan, opts *Options, report *Report,
+) (*builder, error) {
 	r, err := s.NewRewrite(len(plan.Tables))
 	if err != nil {
 		return nil, err
@@ -62,7 +65,8 @@ func (b *builder) add(id uint64, record store.Record) error {
 	b.counters.NextID = max(b.counters.NextID, id+1)
 	b.counters.Documents++
 	b.report.Loaded++
-	if err := b.added.add(b.ctx, added{store.Stored(record.Fingerprint, record.Scope), id}); err != nil {
+	if err := b.added.add(b.ctx, added{store.Stored(record.Fingerprint, record.Scope),
+		id}); err != nil {
 		return err
 	}
 	if b.report.Loaded%tellEvery == 0 {
@@ -107,7 +111,8 @@ func (b *builder) write() (err error) {
 		}
 		defer func() { err = errors.Join(err, b.view.Close()) }()
 	}
-	for _, write := range []func() error{b.writeKeys, b.removeReplaced, b.writeTables, b.saveKeyFilter} {
+	for _, write := range []func() error{b.writeKeys, b.removeReplaced, b.writeTables,
+		b.saveKeyFilter} {
 		if err := write(); err != nil {
 			return err
 		}
@@ -200,7 +205,8 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 	if len(next.ids) == 1 && b.replaced.IsEmpty() {
 		err = t.addSingle(next.stored, next.ids[0])
 	} else {
-		err = writeEntry(t, store.Posting{Stored: next.stored, IDs: store.NewIDs(slices.Clone(next.ids)...)}, b.replaced)
+		err = writeEntry(t, store.Posting{Stored: next.stored,
+			IDs: store.NewIDs(slices.Clone(next.ids)...)}, b.replaced)
 	}
 	if err != nil {
 		return err

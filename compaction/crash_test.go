@@ -65,14 +65,19 @@ func tasks(t *testing.T, seed uint64) (tasks []*task) {
 	compact, load := step{what: "compact"}, step{what: "load", docs: d.documents(200)}
 	another := namedPlan(t, "3", 5)
 	task("compact", compact, d.used()...)
-	task("compact under another plan", step{what: "compact", work: compaction.Options{Plan: another}}, d.used()...)
+	task("compact under another plan", step{what: "compact",
+		work: compaction.Options{Plan: another}}, d.used()...)
 	open, packed := step{what: "open"}, step{what: "compact open"}
 	task("compact while open", packed, d.used()...).opening = []step{open}
 	task("compact while open what was frozen", packed, d.used()...).opening =
-		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}}
-	meanwhile := []step{{what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "check", docs: d.documents(30)}}
-	task("compact while open and written to", step{what: "compact open", meanwhile: meanwhile, at: 1}, d.used()...).opening = []step{open}
-	frozen := []step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)}, {what: "delete", keys: d.someKeys(20)}, {what: "close"}}
+		[]step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)},
+			{what: "delete", keys: d.someKeys(20)}}
+	meanwhile := []step{{what: "add", docs: d.documents(60)},
+		{what: "delete", keys: d.someKeys(20)}, {what: "check", docs: d.documents(30)}}
+	task("compact while open and written to", step{what: "compact open", meanwhile: meanwhile,
+		at: 1}, d.used()...).opening = []step{open}
+	frozen := []step{open, {what: "freeze"}, {what: "add", docs: d.documents(60)},
+		{what: "delete", keys: d.someKeys(20)}, {what: "close"}}
 	task("compact frozen entries", compact, append(d.used(), frozen...)...)
 	task("load into frozen entries", load, append(d.used(), frozen...)...)
 	task("compact after a kill", compact, d.used()...)
@@ -91,20 +96,24 @@ func (k *task) kill(t *testing.T, d *drawer) {
 	for i := range 8 {
 		docs := d.documents(10)
 		for j := range 6 { // Pebble writes its log in blocks of 32 KiB
-			docs = append(docs, index.Document{Key: fmt.Sprintf("%d/%d%02000d", i, j, 0), Fingerprint: docs[j].Fingerprint})
+			docs = append(docs, index.Document{Key: fmt.Sprintf("%d/%d%02000d", i, j, 0),
+				Fingerprint: docs[j].Fingerprint})
 		}
 		k.must(t, step{what: "add", docs: docs})
 		k.newest().name = fmt.Sprintf("commit %d", i)
 		states = append(states, *k.newest())
 	}
 	var synced, written *state
-	for deadline := time.Now().Add(patience); synced == nil || synced.name == written.name; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); synced == nil ||
+		synced.name == written.name; time.Sleep(time.Millisecond) {
 		k.disk = kill(t, k.fs.(*crashfs.FS))
 		var err error
-		if synced, err = which(k.disk.CrashClone(vfs.CrashCloneCfg{}), states, k.r, index.Options{}, true); err != nil {
+		if synced, err = which(k.disk.CrashClone(vfs.CrashCloneCfg{}), states, k.r, index.Options{},
+			true); err != nil {
 			t.Fatal(err)
 		}
-		if written, err = which(copyOf(k.disk, k.r), states, k.r, index.Options{}, true); err != nil {
+		if written, err = which(copyOf(k.disk, k.r), states, k.r, index.Options{},
+			true); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -134,7 +143,9 @@ type crashing struct {
 }
 
 func newCrashing(t *testing.T, h *history, disk *crashfs.FS, r *rand.Rand, every int) *crashing {
-	c := &crashing{t: t, history: h, found: make(map[uint64]state), crashes: &crashes{disk: disk, r: r, every: every}, going: 40, deeply: 4, readOnly: 8, flushed: 3}
+	c := &crashing{t: t, history: h, found: make(map[uint64]state),
+		crashes: &crashes{disk: disk, r: r, every: every}, going: 40, deeply: 4,
+		readOnly: 8, flushed: 3}
 	h.fs = errorfs.Wrap(disk, c.crashes)
 	return c
 }
@@ -175,14 +186,18 @@ func (c *crashing) look(l *left, states []state) *state {
 	c.moments++
 	content := contentOf(c.t, l.fsys)
 	if known, is := c.found[content]; is && c.copy == "" {
-		if i := slices.IndexFunc(states, func(s state) bool { return s.none == known.none && s.differs(&known) == "" }); i >= 0 {
+		if i := slices.IndexFunc(states, func(s state) bool {
+			return s.none == known.none && s.differs(&known) == ""
+		}); i >= 0 {
 			c.again++
 			return &states[i]
 		}
 	}
-	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.history.r, -1, 1<<10), ReadOnly: c.history.r.IntN(c.readOnly) == 0}
+	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.history.r, -1, 1<<10),
+		ReadOnly: c.history.r.IntN(c.readOnly) == 0}
 	goesOn := c.history.r.IntN(c.going) == 0
-	found, err := which(l.fsys, states, c.history.r, opts, goesOn || c.history.r.IntN(c.deeply) == 0)
+	found, err := which(l.fsys, states, c.history.r, opts, goesOn ||
+		c.history.r.IntN(c.deeply) == 0)
 	if err == nil && c.copy != "" {
 		err = c.lookAtCopy(l.fsys)
 	}
@@ -214,7 +229,8 @@ func contentOf(t *testing.T, fsys vfs.FS) uint64 {
 
 // lookAtCopy opens the checkpoint that a crash left, which may be incomplete.
 func (c *crashing) lookAtCopy(fsys vfs.FS) error {
-	x, err := index.Open(c.copy, &index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18, FilterBytes: -1})
+	x, err := index.Open(c.copy, &index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18,
+		FilterBytes: -1})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, index.ErrNotIndex) {
 		return nil
 	}
@@ -283,7 +299,9 @@ func checkNothingLeft(fsys vfs.FS, s *state, flushed int) error {
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasSuffix(name, ".sst")
+	})
 	if most := 2*len(p.Tables) + 7 + flushed; len(names) > most {
 		return fmt.Errorf("%d sorted tables are left, want at most %d: %v", len(names), most, names)
 	}
@@ -308,7 +326,8 @@ func TestCrash(t *testing.T) {
 				c := newCrashing(t, k.on(nil), k.disk, rand.New(rand.NewPCG(seed, 2)), every)
 				c.going, c.deeply, c.readOnly, c.flushed = testenv.Number(8, 8, 8, 1), 1, 4, 0
 				if c.newest().none { // Load creates an index first
-					c.states = append(c.states, state{Model: noIndex.Clone(), name: "an empty index"})
+					c.states = append(c.states, state{Model: noIndex.Clone(),
+						name: "an empty index"})
 				}
 				if len(k.opening) > 0 { // concurrent writes are flushed
 					c.flushed = 3
@@ -318,7 +337,8 @@ func TestCrash(t *testing.T) {
 				if c.x != nil {
 					c.take(step{what: "close"})
 				}
-				t.Logf("%d crashes, %d of them with the same files as an earlier one", c.moments, c.again)
+				t.Logf("%d crashes, %d of them with the same files as an earlier one",
+					c.moments, c.again)
 			})
 		}
 	}
@@ -353,7 +373,8 @@ func TestCrashHistories(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("NEARDUP_SEED=%d: %d crash points in %d histories", seed, moments.Load(), histories.Load())
+	t.Logf("NEARDUP_SEED=%d: %d crash points in %d histories", seed, moments.Load(),
+		histories.Load())
 	if moments.Load() < want && !t.Failed() {
 		t.Errorf("%d crash points, not %d", moments.Load(), want)
 	}
@@ -391,7 +412,8 @@ func (c *crashing) run(d *drawer, most int64) {
 func (c *crashing) checkpoint() {
 	c.copy = fmt.Sprint("copy", c.moments) // a new name, since a crash may restore a removed copy
 	c.take(step{what: "checkpoint", dir: c.copy})
-	x, err := index.Open(c.copy, &index.Options{FS: c.disk.CrashClone(vfs.CrashCloneCfg{}), MustExist: true})
+	x, err := index.Open(c.copy, &index.Options{FS: c.disk.CrashClone(vfs.CrashCloneCfg{}),
+		MustExist: true})
 	if err == nil {
 		err = errors.Join(x.Close(), c.disk.RemoveAll(c.copy))
 	}
@@ -404,7 +426,8 @@ func (c *crashing) checkpoint() {
 // crash continues the history with the files that a crash leaves.
 func (c *crashing) crash() {
 	left := c.disk.CrashClone(vfs.CrashCloneCfg{})
-	found, err := which(left.CrashClone(vfs.CrashCloneCfg{}), c.states, c.history.r, index.Options{}, true)
+	found, err := which(left.CrashClone(vfs.CrashCloneCfg{}), c.states, c.history.r,
+		index.Options{}, true)
 	if err == nil {
 		_, err = c.do(&step{what: "close"})
 	}
@@ -419,7 +442,8 @@ func (c *crashing) crash() {
 func loadBeyondMemory(seed uint64) *task {
 	r := rand.New(rand.NewPCG(seed, 1))
 	k := &task{name: "load beyond memory", before: newDrawer(seed, 1).used(), seed: seed}
-	k.step = step{what: "load", docs: make([]index.Document, 100_000), work: compaction.Options{MemoryBytes: 1}}
+	k.step = step{what: "load", docs: make([]index.Document, 100_000),
+		work: compaction.Options{MemoryBytes: 1}}
 	for i := range k.docs {
 		k.docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
 		if i%4 == 0 {
@@ -470,7 +494,9 @@ func (c *crashes) note(before string) {
 		for percent > 0 && !fsys.Orderly("ix") {
 			fsys = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
 		}
-		c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of the unsynced data", before, percent), percent == 0, fsys})
+		c.left = append(c.left,
+			left{fmt.Sprintf("%s, with %d %% of the unsynced data", before, percent),
+				percent == 0, fsys})
 	}
 }
 

@@ -15,13 +15,15 @@ import (
 func ExampleLoad() {
 	docs := func(yield func(index.Document, error) bool) {
 		for i := range 100_000 {
-			if !yield(index.Document{Fingerprint: fingerprint.Fingerprint(i) * 0x9e3779b97f4a7c15}, nil) {
+			if !yield(index.Document{Fingerprint: fingerprint.Fingerprint(i) * 0x9e3779b97f4a7c15},
+				nil) {
 				return
 			}
 		}
 	}
 	opts := index.Options{MaxDistance: 3, FS: vfs.NewMem()}
-	report, err := compaction.Load(context.Background(), "fingerprints", docs, compaction.LoadOptions{Index: opts})
+	report, err := compaction.Load(context.Background(), "fingerprints", docs,
+		compaction.LoadOptions{Index: opts})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,7 +31,8 @@ func ExampleLoad() {
 	// Output: 100000
 }
 
-// Compact packs the entries of an open index, so that queries are fast and removed entries take no space.
+// Compact packs the entries of an open index, so that queries are fast and removed entries take no
+// space.
 func ExampleCompact() {
 	x, err := index.Open("pages", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
 	if err != nil {
@@ -38,7 +41,8 @@ func ExampleCompact() {
 	defer x.Close()
 	ctx := context.Background()
 	for i := range 1000 {
-		if err := x.Add(ctx, index.Document{Fingerprint: fingerprint.Fingerprint(i) << 32}); err != nil {
+		if err := x.Add(ctx,
+			index.Document{Fingerprint: fingerprint.Fingerprint(i) << 32}); err != nil {
 			log.Fatal(err)
 		}
 	}

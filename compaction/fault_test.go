@@ -49,7 +49,9 @@ func inTime(do func() error) error {
 	case <-time.After(patience):
 		stack := make([]byte, 1<<20)
 		stacks := strings.Split(string(stack[:runtime.Stack(stack, true)]), "\n\n")
-		stacks = slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, "neardup") })
+		stacks = slices.DeleteFunc(stacks, func(s string) bool {
+			return !strings.Contains(s, "neardup")
+		})
 		return fmt.Errorf("the call does not return:\n%s", strings.Join(stacks, "\n\n"))
 	}
 }
@@ -66,7 +68,8 @@ func (f *failing) try(s step) error {
 	case f.states[0].none && errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil && !isInjected(err):
-		return fmt.Errorf("%s: error %v, want the error of the file system, %s", s.what, err, f.hit())
+		return fmt.Errorf("%s: error %v, want the error of the file system, %s",
+			s.what, err, f.hit())
 	case err != nil && f.stopped && !errors.Is(err, index.ErrFailed):
 		return fmt.Errorf("%s: the index refuses writes with error %v, want ErrFailed", s.what, err)
 	case s.what == "close":
@@ -103,10 +106,12 @@ func (f *failing) try(s step) error {
 
 // worked checks that the state of a closed index agrees with the error of the step.
 func (f *failing) worked(s *step, err error, before, through []state) error {
-	if _, stat := f.disk.Stat("ix/incoming"); stat == nil && !strings.HasSuffix(f.hit(), " ix/incoming") {
+	if _, stat := f.disk.Stat("ix/incoming"); stat == nil &&
+		!strings.HasSuffix(f.hit(), " ix/incoming") {
 		return fmt.Errorf("directory incoming still exists after error %v", err)
 	}
-	if err := f.find(append(before, through...), fmt.Sprint("after: ", err)); err != nil || len(through) == 0 {
+	if err := f.find(append(before, through...), fmt.Sprint("after: ", err)); err != nil ||
+		len(through) == 0 {
 		return err
 	}
 	found := f.newest()
@@ -114,7 +119,8 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 	switch {
 	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
 		return fmt.Errorf("the index has the state after %s, but the error is: %v", found.name, err)
-	case err != nil && !errors.Is(err, compaction.ErrDone) && after && s.what == "load" && !(f.how == failSpace && errors.Is(err, index.ErrFailed)):
+	case err != nil && !errors.Is(err, compaction.ErrDone) && after && s.what == "load" &&
+		!(f.how == failSpace && errors.Is(err, index.ErrFailed)):
 		return fmt.Errorf("all documents are loaded, but the error is: %v", err)
 	case f.hit() == "":
 		f.outcome = "not reached" // background work differs between runs
@@ -131,7 +137,8 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 // find determines the state of a closed index and keeps only that. An unacknowledged write may be
 // present, and a crash may still remove it.
 func (f *failing) find(states []state, when string) error {
-	found, err := which(f.disk, states, f.history.r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
+	found, err := which(f.disk, states, f.history.r,
+		index.Options{CacheBytes: 1 << 18, FilterBytes: -1}, true)
 	if err != nil {
 		return fmt.Errorf("%s: %w", when, err)
 	}
@@ -191,7 +198,9 @@ func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 			}
 		}
 	}
-	slices.SortFunc(chosen, func(a, b operation) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(chosen, func(a, b operation) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	return chosen
 }
 
@@ -279,12 +288,15 @@ func eventful() (steps []step) {
 			s.work.CacheBytes, s.open.CacheBytes = 1<<18, 1<<18
 			steps = append(steps, s)
 		}
-		steps = append(steps, step{what: "open", open: index.Options{CacheBytes: 1 << 18, FilterBytes: -1}})
+		steps = append(steps,
+			step{what: "open", open: index.Options{CacheBytes: 1 << 18, FilterBytes: -1}})
 		steps = append(append(steps, whileOpen...), step{what: "close"})
 	}
 	remove := func(keys ...string) step { return step{what: "delete", keys: keys} }
-	session("", drawn("add", 5), drawn("check", 1), drawn("check", 6), remove(keyName(0), keyName(3)), step{what: "sync"}, drawn("add", 8))
-	session("", drawn("check", 4), step{what: "checkpoint", dir: "copy"}, step{what: "expire", before: epoch.Add(time.Hour)}, drawn("add", 6))
+	session("", drawn("add", 5), drawn("check", 1), drawn("check", 6),
+		remove(keyName(0), keyName(3)), step{what: "sync"}, drawn("add", 8))
+	session("", drawn("check", 4), step{what: "checkpoint", dir: "copy"},
+		step{what: "expire", before: epoch.Add(time.Hour)}, drawn("add", 6))
 	session("compact", drawn("add", 3), remove(keyName(1)), drawn("check", 3))
 	session("load", drawn("check", 2), drawn("add", 2))
 	return steps
@@ -322,7 +334,8 @@ func (f *failing) run(steps []step) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(x.Add(context.Background(), index.Document{Key: "later"}), x.Close()); err != nil {
+		if err := errors.Join(x.Add(context.Background(), index.Document{Key: "later"}),
+			x.Close()); err != nil {
 			return fmt.Errorf("writing again: %w", err)
 		}
 	}
@@ -384,8 +397,10 @@ func sortOf(op errorfs.Op) operation {
 // takesSpace reports whether a full disk refuses the operation.
 func (o operation) takesSpace() bool {
 	switch o.kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite, errorfs.OpFileWrite,
-		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite,
+		errorfs.OpFileWrite,
+		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync,
+		errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
 		return true
 	}
 	return false

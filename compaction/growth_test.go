@@ -121,9 +121,10 @@ func TestGrowing(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	watcher := watch(t, t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second, Done: func(r compaction.Report, err error) {
-		g.say("compaction %d %.1fs %v\n", r.Documents, r.Seconds, err)
-	}})
+	watcher := watch(t, t.Context(), g.x, compaction.Policy{AtLeast: atLeast, Every: time.Second,
+		Done: func(r compaction.Report, err error) {
+			g.say("compaction %d %.1fs %v\n", r.Documents, r.Seconds, err)
+		}})
 	must(t, g.remembers())
 	g.say("open\n")
 	go func() {
@@ -141,7 +142,8 @@ func TestGrowing(t *testing.T) {
 	must(t, group.Wait())
 	watcher.Close()
 	var quiet atomic.Bool
-	time.AfterFunc(time.Duration(testenv.Number(200, 200, 2000, 2000))*time.Millisecond, func() { quiet.Store(true) })
+	time.AfterFunc(time.Duration(testenv.Number(200, 200, 2000, 2000))*time.Millisecond,
+		func() { quiet.Store(true) })
 	must(t, g.read("quiet", 1, &quiet), g.x.Close())
 	g.say("closed\n")
 }
@@ -164,8 +166,10 @@ func (g *growing) remembers() error {
 			}
 			want := growthDocument(w, n)
 			got, found, err := g.x.Get(context.Background(), want.Key)
-			if stored := want.status != index.Duplicate; err != nil || found != stored || found && got.Fingerprint != want.Fingerprint {
-				return fmt.Errorf("document %d of writer %d, %+v: %+v, %t, %v", n, w, want, got, found, err)
+			if stored := want.status != index.Duplicate; err != nil || found != stored || found &&
+				got.Fingerprint != want.Fingerprint {
+				return fmt.Errorf("document %d of writer %d, %+v: %+v, %t, %v", n, w, want,
+					got, found, err)
 			}
 		}
 	}
@@ -187,9 +191,12 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 		}
 		for i, v := range verdicts {
 			want := growthDocument(w, first+uint64(i))
-			known := again && want.status == index.New && v.Status == index.Known // a killed process stored it without reporting it
-			if !known && v.Status != want.status || v.Status != index.New && v.Of.Key != growthDocument(w, want.of).Key || v.Of.Distance != want.distance {
-				return fmt.Errorf("document %d of writer %d: %+v, not %+v", first+uint64(i), w, v, want)
+			// a killed process stored it without reporting it
+			known := again && want.status == index.New && v.Status == index.Known
+			if !known && v.Status != want.status || v.Status != index.New &&
+				v.Of.Key != growthDocument(w, want.of).Key || v.Of.Distance != want.distance {
+				return fmt.Errorf("document %d of writer %d: %+v, not %+v",
+					first+uint64(i), w, v, want)
 			}
 		}
 		g.done[w].Store(first + growthBatch)
@@ -202,7 +209,8 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 func (g *growing) read(name string, number uint64, over *atomic.Bool) error {
 	r := rand.New(rand.NewPCG(number, uint64(time.Now().UnixNano())))
 	for !over.Load() {
-		q, want, w := index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(r.Uint64())}}, grown{}, r.Uint64N(growthWriters)
+		random := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(r.Uint64())}
+		q, want, w := index.Query{Signature: random}, grown{}, r.Uint64N(growthWriters)
 		if done := g.done[w].Load(); done > 0 && r.IntN(2) == 0 {
 			if want = growthDocument(w, r.Uint64N(done)); want.status == index.New {
 				want.distance = r.IntN(4)
@@ -217,7 +225,8 @@ func (g *growing) read(name string, number uint64, over *atomic.Bool) error {
 		if err != nil {
 			return err
 		}
-		if there := want.Key != ""; len(got) > 1 || there != (len(got) == 1) || there && (got[0].Key != want.Key || got[0].Distance != want.distance) {
+		if there := want.Key != ""; len(got) > 1 || there != (len(got) == 1) || there &&
+			(got[0].Key != want.Key || got[0].Distance != want.distance) {
 			return fmt.Errorf("query %v: %+v, not %+v", q.Fingerprint, got, want)
 		}
 		g.say("%s %d\n", name, took.Microseconds())
@@ -258,7 +267,8 @@ func (g *growth) total() (n uint64) {
 // of documents.
 func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestGrowing$", "-test.timeout", "0")
-	cmd.Env = append(os.Environ(), "NEARDUP_GROWING="+g.dir, "NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"),
+	cmd.Env = append(os.Environ(), "NEARDUP_GROWING="+g.dir,
+		"NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"),
 		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
@@ -307,7 +317,8 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 			fmt.Fprintln(&other, line)
 		}
 	}
-	if err := cmd.Wait(); !kill && err != nil || cmd.ProcessState.Exited() && !cmd.ProcessState.Success() {
+	if err := cmd.Wait(); !kill && err != nil || cmd.ProcessState.Exited() &&
+		!cmd.ProcessState.Success() {
 		g.t.Fatalf("%v: %s%s", err, complaint.String(), other.String())
 	}
 	if g.now != nil && !opened.IsZero() {
@@ -321,7 +332,8 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) {
 // of documents, minutes and kills. Each quarter begins with its kills, and only the remaining
 // time is measured.
 func TestGrowth(t *testing.T) {
-	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28., testenv.Number(2, 4, 20, 200)
+	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28.,
+		testenv.Number(2, 4, 20, 200)
 	if text := os.Getenv("NEARDUP_GROWTH"); text != "" {
 		if _, err := fmt.Sscan(text, &documents, &minutes, &kills); err != nil {
 			t.Fatalf("NEARDUP_GROWTH: %v", err)
@@ -335,7 +347,8 @@ func TestGrowth(t *testing.T) {
 	start := time.Now()
 	for n := range uint64(4) {
 		for range kills / 4 {
-			g.run(true, time.Duration(r.IntN(testenv.Number(600, 600, 1500, 2500)))*time.Millisecond, 1<<63)
+			g.run(true,
+				time.Duration(r.IntN(testenv.Number(600, 600, 1500, 2500)))*time.Millisecond, 1<<63)
 		}
 		g.now = &g.quarters[n]
 		share := time.Duration(float64(n+1) / 4 * minutes * float64(time.Minute))
@@ -352,18 +365,24 @@ func (g *growth) report(took time.Duration) {
 	rate := func(q *quarter) float64 { return float64(q.documents) / max(q.seconds, 1e-9) }
 	for n := range g.quarters {
 		q := &g.quarters[n]
-		g.t.Logf("quarter %d: %d documents in %.1f s, %.0f/s, %d compactions; calls of %d: p50 %d us, p99 %d, longest %d; queries: p50 %d us, p99 %d, longest %d; when quiet p50 %d, p99 %d",
-			n+1, q.documents, q.seconds, rate(q), q.compactions, growthBatch, share(q.calls, .5), share(q.calls, .99), share(q.calls, 1),
-			share(q.queries, .5), share(q.queries, .99), share(q.queries, 1), share(q.quiet, .5), share(q.quiet, .99))
+		g.t.Logf("quarter %d: %d documents in %.1f s, %.0f/s, %d compactions; calls of %d: p50 "+
+			"%d us, p99 %d, longest %d; queries: p50 %d us, p99 %d, longest %d; when quiet p50 "+
+			"%d, p99 %d",
+			n+1, q.documents, q.seconds, rate(q), q.compactions, growthBatch, share(q.calls, .5),
+			share(q.calls, .99), share(q.calls, 1),
+			share(q.queries, .5), share(q.queries, .99), share(q.queries, 1), share(q.quiet, .5),
+			share(q.quiet, .99))
 		if testenv.Long() && share(q.calls, 1) > time.Second.Microseconds() {
 			g.t.Errorf("quarter %d: a write took %d us", n+1, share(q.calls, 1))
 		}
 		if testenv.Long() && share(q.queries, .99) > 5*share(q.quiet, .99) {
-			g.t.Errorf("quarter %d: p99 of queries is %d us, and %d when it is quiet", n+1, share(q.queries, .99), share(q.quiet, .99))
+			g.t.Errorf("quarter %d: p99 of queries is %d us, and %d when it is quiet", n+1,
+				share(q.queries, .99), share(q.quiet, .99))
 		}
 	}
 	first, last := rate(&g.quarters[0]), rate(&g.quarters[3])
-	g.t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(), took, last/first)
+	g.t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(),
+		took, last/first)
 	if testenv.Long() && last < .8*first {
 		g.t.Errorf("the last quarter went at %.2f of the first", last/first)
 	}
@@ -395,13 +414,16 @@ func (g *growth) compare() error {
 			return err
 		}
 		var w, n uint64
-		if _, err := fmt.Sscanf(d.Key, "http://%d.example/%d", &w, &n); err != nil || w >= growthWriters || n >= g.done[w] || d.Fingerprint != growthDocument(w, n).Fingerprint {
+		if _, err := fmt.Sscanf(d.Key, "http://%d.example/%d", &w, &n); err != nil ||
+			w >= growthWriters || n >= g.done[w] ||
+			d.Fingerprint != growthDocument(w, n).Fingerprint {
 			return fmt.Errorf("%+v was never added", d)
 		}
 		got++
 	}
 	if got != want || x.Stats().Documents != want {
-		return fmt.Errorf("%d documents, by the counters %d, not %d", got, x.Stats().Documents, want)
+		return fmt.Errorf("%d documents, by the counters %d, not %d", got,
+			x.Stats().Documents, want)
 	}
 	if want < 2_000_000 {
 		return indextest.Problems(x)

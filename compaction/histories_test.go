@@ -51,7 +51,8 @@ type drawer struct {
 // document draws a document. Some are near each other, some are equal, and some have only a
 // fingerprint. Keys are repeated, some scopes have equal hashes, and lengths and Shingles vary.
 func (d *drawer) document() index.Document {
-	doc := index.Document{Fingerprint: fingerprint.Fingerprint(uint64(d.IntN(40)) * 0x9e3779b97f4a7c15)}
+	doc := index.Document{Fingerprint: fingerprint.Fingerprint(
+		uint64(d.IntN(40)) * 0x9e3779b97f4a7c15)}
 	for range d.IntN(6) {
 		doc.Fingerprint ^= 1 << d.IntN(64)
 	}
@@ -65,7 +66,8 @@ func (d *drawer) document() index.Document {
 		doc.Scope = []string{"a.example", colliding[0], colliding[1]}[i]
 	}
 	if d.IntN(3) == 0 {
-		doc.Shingles = fingerprint.ShingleSignature{pick[uint64](d, 7, 0xffff, 0x3ffff, ^uint64(0)), 0, 0, pick[uint64](d, 0, 1, ^uint64(0))}
+		doc.Shingles = fingerprint.ShingleSignature{pick[uint64](d, 7, 0xffff, 0x3ffff, ^uint64(0)),
+			0, 0, pick[uint64](d, 0, 1, ^uint64(0))}
 	}
 	if d.IntN(3) == 0 {
 		doc.Tokens = pick(d, 100, 120, 130, 131, 150, 1000)
@@ -113,7 +115,8 @@ func (d *drawer) open() step {
 func (d *drawer) write() step {
 	switch d.IntN(14) {
 	case 11, 12:
-		return step{what: "compact open", work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}}
+		return step{what: "compact open",
+			work: compaction.Options{MemoryBytes: pick[int64](d, 0, 1)}}
 	case 13:
 		return step{what: "freeze"}
 	case 0, 1:
@@ -144,7 +147,8 @@ func (d *drawer) write() step {
 
 // between draws a step on a closed index.
 func (d *drawer) between() step {
-	work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1), CacheBytes: pick[int64](d, 1, 1<<18), FilterBytes: pick[int64](d, 0, -1, 1, 1<<12)}
+	work := compaction.Options{MemoryBytes: pick[int64](d, 0, 1),
+		CacheBytes: pick[int64](d, 1, 1<<18), FilterBytes: pick[int64](d, 0, -1, 1, 1<<12)}
 	switch i := d.IntN(6); {
 	case i == 0 && len(d.plans) > 0:
 		work.Plan = pick(d, d.plans...)
@@ -152,7 +156,8 @@ func (d *drawer) between() step {
 	case i <= 1:
 		return step{what: "compact", work: work}
 	case i <= 3:
-		return step{what: "load", docs: d.some(), open: index.Options{CacheBytes: work.CacheBytes, FilterBytes: work.FilterBytes}, work: work}
+		return step{what: "load", docs: d.some(), open: index.Options{CacheBytes: work.CacheBytes,
+			FilterBytes: work.FilterBytes}, work: work}
 	}
 	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
 }

@@ -42,9 +42,10 @@ type step struct {
 	wait   time.Duration
 	dir    string // for checkpoint
 
-	k, limit int    // for query, at most the k of the index; k also for pairs
-	method   string // of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
-	work     compaction.Options
+	k, limit int // for query, at most the k of the index; k also for pairs
+	// of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
+	method string
+	work   compaction.Options
 
 	meanwhile []step // for compact open, when its at-th file is created
 	at        int
@@ -63,10 +64,14 @@ var actions = map[string]func(*history, *step, *state) ([]state, error){
 		return nil, nil
 	},
 	// For an open index.
-	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete, "delete IDs": (*history).doDeleteIDs,
-	"expire": (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs, "close": (*history).doClose,
+	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete,
+	"delete IDs": (*history).doDeleteIDs,
+	"expire":     (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs,
+	"close":  (*history).doClose,
 	"freeze": (*history).doFreeze,
-	"sync":   func(h *history, _ *step, _ *state) ([]state, error) { return nil, h.x.Sync(context.Background()) },
+	"sync": func(h *history, _ *step, _ *state) ([]state, error) {
+		return nil, h.x.Sync(context.Background())
+	},
 	"checkpoint": func(h *history, s *step, _ *state) ([]state, error) {
 		return nil, h.x.Checkpoint(context.Background(), s.dir)
 	},
@@ -103,7 +108,8 @@ func (s state) clone() state {
 // repacked returns the state after all tables were written again.
 func (s state) repacked(plan string) state {
 	s = s.clone()
-	s.generation, s.packed, s.packedNext, s.plan, s.frozen = s.generation+1, s.Docs, s.NextID, plan, false
+	s.generation, s.packed, s.packedNext, s.plan, s.frozen = s.generation+1, s.Docs,
+		s.NextID, plan, false
 	return s
 }
 
@@ -127,8 +133,10 @@ func (s *state) differs(got *state) string {
 	if diff := indextest.Difference(got.Docs, s.Docs); diff != "" {
 		return "documents: " + diff
 	}
-	if s.NextID != got.NextID || s.generation != got.generation || s.plan != "" && s.plan != got.plan {
-		return fmt.Sprintf("next ID %d, generation %d, plan %q, not %d, %d, %q", got.NextID, got.generation, got.plan, s.NextID, s.generation, s.plan)
+	if s.NextID != got.NextID || s.generation != got.generation || s.plan != "" &&
+		s.plan != got.plan {
+		return fmt.Sprintf("next ID %d, generation %d, plan %q, not %d, %d, %q", got.NextID,
+			got.generation, got.plan, s.NextID, s.generation, s.plan)
 	}
 	return ""
 }
@@ -191,8 +199,10 @@ func (h *history) quickly(t failer, steps ...step) {
 		before := diskBytes(h.fs)
 		h.report = nil
 		through, err := h.do(&steps[i])
-		if r := h.report; err == nil && r != nil && (r.Loaded == 0 && r.BytesBefore != before || r.BytesAfter != diskBytes(h.fs)) {
-			err = fmt.Errorf("%w: %+v of %d bytes before, %d after", errWrong, r, before, diskBytes(h.fs))
+		if r := h.report; err == nil && r != nil && (r.Loaded == 0 && r.BytesBefore != before ||
+			r.BytesAfter != diskBytes(h.fs)) {
+			err = fmt.Errorf("%w: %+v of %d bytes before, %d after", errWrong, r, before,
+				diskBytes(h.fs))
 		}
 		if err != nil {
 			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
@@ -258,7 +268,8 @@ func (h *history) doOpen(s *step, next *state) (through []state, err error) {
 	}
 	h.opts = s.open
 	h.opts.FS, h.opts.Now = errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "ix/incoming/") && h.hook != nil {
+		if op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "ix/incoming/") &&
+			h.hook != nil {
 			h.hook()
 		}
 		return nil
@@ -312,7 +323,9 @@ func (h *history) doDelete(s *step, next *state) ([]state, error) {
 // removal returns the states of a removal, which removes documents with a record first.
 func removal(next *state, gone func(*index.Document) bool) []state {
 	recorded := next.clone()
-	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool { return gone(d) && !indextest.Bare(d) })
+	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool {
+		return gone(d) && !indextest.Bare(d)
+	})
 	next.Docs = next.Docs.Without(gone)
 	return []state{recorded, *next}
 }
@@ -350,8 +363,10 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 			return nil, err
 		}
 		rule.MaxDistance = max(0, k-n%2)
-		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n], s.limit+n%2)); diff != "" || a.Query != n {
-			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n], s.method, a.Query, diff)
+		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n],
+			s.limit+n%2)); diff != "" || a.Query != n {
+			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n],
+				s.method, a.Query, diff)
 		}
 		n++
 	}
@@ -460,7 +475,8 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 		err = errors.Join(err, end())
 		rounds := 1
 		if now := h.newest(); found { // the frozen entries first, then the live ones
-			if after := now.repackedFrozen(); err != nil || after.live() { // the error does not tell how far the compaction got
+			// the error does not tell how far the compaction got
+			if after := now.repackedFrozen(); err != nil || after.live() {
 				rounds = 2
 			}
 		}
@@ -469,7 +485,8 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 		}
 	}
 	if err == nil {
-		err = wrongly(nil, [3]any{report.Documents, report.Plan, h.x.Stats().Generation}, [3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
+		err = wrongly(nil, [3]any{report.Documents, report.Plan, h.x.Stats().Generation},
+			[3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
 	}
 	return nil, err
 }
@@ -531,7 +548,10 @@ func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
 	}
-	err = rewrite.Repack(context.Background(), h.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, errCut })
+	err = rewrite.Repack(context.Background(), h.x, func(context.Context,
+		rewrite.Frozen) (rewrite.Packed, error) {
+		return rewrite.Packed{}, errCut
+	})
 	if errors.Is(err, errCut) {
 		err = nil
 	}
@@ -550,8 +570,11 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	}
 	opts := s.open
 	opts.FS, opts.Now = h.fs, func() time.Time { return h.now }
-	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil), compaction.LoadOptions{Index: opts, MemoryBytes: s.work.MemoryBytes, Progress: s.work.Progress})
-	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced}, [2]uint64{uint64(len(s.docs)), uint64(replaced)})
+	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil),
+		compaction.LoadOptions{Index: opts, MemoryBytes: s.work.MemoryBytes,
+			Progress: s.work.Progress})
+	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced},
+		[2]uint64{uint64(len(s.docs)), uint64(replaced)})
 	if err == nil {
 		h.report = &report
 		err = next.reported(&report)
@@ -561,7 +584,8 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 
 // reported compares a report with a state.
 func (s *state) reported(r *compaction.Report) error {
-	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan || r.BytesBefore == 0 || r.BytesAfter == 0 || r.Seconds <= 0 {
+	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan ||
+		r.BytesBefore == 0 || r.BytesAfter == 0 || r.Seconds <= 0 {
 		return fmt.Errorf("%w: %+v of %d documents and plan %s", errWrong, r, len(s.Docs), s.plan)
 	}
 	return nil
@@ -593,7 +617,8 @@ func seen(x *index.Index) (*state, error) {
 	m := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
 	m.Docs, m.NextID = docs, stats.NextID
 	if stats.Documents != uint64(len(docs)) || stats.Bare != m.Bare() {
-		return nil, fmt.Errorf("%d documents by the counters, %d of them bare, not %d, %d", stats.Documents, stats.Bare, len(docs), m.Bare())
+		return nil, fmt.Errorf("%d documents by the counters, %d of them bare, not %d, %d",
+			stats.Documents, stats.Bare, len(docs), m.Bare())
 	}
 	return &state{Model: m, generation: stats.Generation, plan: stats.Plan}, nil
 }
@@ -601,7 +626,9 @@ func seen(x *index.Index) (*state, error) {
 // which opens the index in a file system, determines its state, and checks some answers. If
 // deeply is set, it also checks that no other file is left, and reads the tables without package
 // index.
-func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply bool) (found *state, err error) {
+func which(
+	fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply bool,
+) (found *state, err error) {
 	opts.FS, opts.MustExist = fsys, true
 	x, err := index.Open("ix", &opts)
 	if errors.Is(err, fs.ErrNotExist) && states[0].none {
@@ -618,7 +645,8 @@ func which(fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply
 		opts.ReadOnly = false
 		again, err := which(fsys, states, r, opts, deeply)
 		if err == nil && again.name != found.name {
-			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s", found.name, again.name)
+			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s",
+				found.name, again.name)
 		}
 		return again, err
 	}
@@ -663,8 +691,10 @@ func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int)
 	}
 	for i := r.IntN(4); i < keyNames; i += 4 {
 		want, stored := m.Docs.Key(keyName(i))
-		if got, found, err := x.Get(context.Background(), keyName(i)); err != nil || found != stored || got != want {
-			return fmt.Errorf("key %q: stored %t, found %t, %v: %+v, not %+v", keyName(i), stored, found, err, got, want)
+		if got, found, err := x.Get(context.Background(), keyName(i)); err != nil ||
+			found != stored || got != want {
+			return fmt.Errorf("key %q: stored %t, found %t, %v: %+v, not %+v", keyName(i), stored,
+				found, err, got, want)
 		}
 	}
 	return nil
@@ -702,8 +732,10 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 		}
 	}
 	for p, err := range v.Postings(0) {
-		if got := slices.Collect(p.IDs.All()); err != nil || !slices.Equal(got, postings[p.Stored]) {
-			return fmt.Errorf("posting %016x: %v, %v; want %v", p.Stored, got, err, postings[p.Stored])
+		if got := slices.Collect(p.IDs.All()); err != nil ||
+			!slices.Equal(got, postings[p.Stored]) {
+			return fmt.Errorf("posting %016x: %v, %v; want %v", p.Stored, got, err,
+				postings[p.Stored])
 		}
 		delete(postings, p.Stored)
 	}
@@ -728,7 +760,9 @@ func checkStored(fsys vfs.FS, want *state) (err error) {
 	if records != 0 {
 		return fmt.Errorf("%d records are missing", records)
 	}
-	slices.SortFunc(keys, func(a, b store.KeyEntry) int { return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(keys, func(a, b store.KeyEntry) int {
+		return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.ID, b.ID))
+	})
 	var got []store.KeyEntry
 	for k, err := range v.Keys() {
 		if err != nil {
@@ -757,7 +791,8 @@ func checkRemoved(v *store.View, ids map[uint64]bool, want *state) error {
 		}
 		for id := range p.IDs.All() {
 			if entries++; ids[id] == removed.Contains(id) {
-				return fmt.Errorf("entry %016x of document %d: removed %t, stored %t", p.Stored, id, removed.Contains(id), ids[id])
+				return fmt.Errorf("entry %016x of document %d: removed %t, stored %t", p.Stored, id,
+					removed.Contains(id), ids[id])
 			}
 		}
 	}
@@ -774,7 +809,9 @@ func checkRemoved(v *store.View, ids map[uint64]bool, want *state) error {
 func checkTable(v *store.View, t *plan.Table, number int) error {
 	parts := []func(int) iter.Seq2[uint64, error]{v.Packed}
 	for epoch := range v.Epochs() {
-		parts = append(parts, func(table int) iter.Seq2[uint64, error] { return v.Live(epoch, table) })
+		parts = append(parts, func(table int) iter.Seq2[uint64, error] {
+			return v.Live(epoch, table)
+		})
 	}
 	for part, entries := range parts {
 		var want, got []uint64
@@ -793,7 +830,8 @@ func checkTable(v *store.View, t *plan.Table, number int) error {
 			got = append(got, permuted)
 		}
 		if slices.Sort(want); !slices.Equal(got, want) {
-			return fmt.Errorf("part %d has %d entries, not %d, or others", part, len(got), len(want))
+			return fmt.Errorf("part %d has %d entries, not %d, or others", part,
+				len(got), len(want))
 		}
 	}
 	return nil

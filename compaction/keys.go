@@ -48,7 +48,8 @@ func (b *builder) writeKeys() error {
 				}
 				keys = keys[:0]
 			}
-			if last := len(keys) - 1; last >= 0 && keys[last][1] == k[1] && keys[last][2] == k[2] { // one key, many times
+			// one key, many times
+			if last := len(keys) - 1; last >= 0 && keys[last][1] == k[1] && keys[last][2] == k[2] {
 				b.replaced.Add(keys[last][3])
 				keys = keys[:last]
 			}
@@ -110,7 +111,8 @@ func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []
 			return nil, err
 		}
 		if !found {
-			return nil, fmt.Errorf("%w: document %d of key hash %016x has no record", index.ErrCorrupt, id, hash)
+			return nil, fmt.Errorf("%w: document %d of key hash %016x has no record",
+				index.ErrCorrupt, id, hash)
 		}
 		if _, again := newest[digestOf(record.Key)]; again {
 			b.replaced.Add(id)

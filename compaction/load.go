@@ -45,7 +45,9 @@ type LoadOptions struct {
 // index is unchanged, or empty if Load has created it. There is one exception: index.ErrFailed
 // without ErrDone, if the disk fails while Load installs the documents and cannot be read
 // afterwards. Once the index can be opened, its Stats tell whether they were loaded.
-func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions) (report Report, err error) {
+func Load(
+	ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions,
+) (report Report, err error) {
 	defer report.timed(time.Now())
 	o := Options{
 		MemoryBytes: opts.MemoryBytes,
@@ -76,7 +78,8 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 		if opts.Index.Now != nil {
 			now = opts.Index.Now
 		}
-		if err := b.read(docs, match.Second(now()), opts.KeepAdded); err != nil || report.Loaded == 0 {
+		if err := b.read(docs, match.Second(now()), opts.KeepAdded); err != nil ||
+			report.Loaded == 0 {
 			return err
 		}
 		if err := b.choosePlan(&opts.Index); err != nil {
@@ -96,7 +99,9 @@ func Load(ctx context.Context, dir string, docs iter.Seq2[index.Document, error]
 
 // work opens the closed index in dir, calls do, and completes the report. If do has succeeded, a
 // later error is ErrDone.
-func work(dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error) (err error) {
+func work(
+	dir string, opts *Options, report *Report, do func(*store.Store, *plan.Plan) error,
+) (err error) {
 	if report.BytesBefore, err = size(dir, opts.fs()); err != nil {
 		return err
 	}
@@ -165,13 +170,15 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 			err = match.Validate(&doc)
 		}
 		if err == nil && ofTexts && doc.Signature() == (fingerprint.Signature{}) {
-			err = fmt.Errorf("%w: document %d, key %.80q: skip documents with 0 Tokens", index.ErrNoText, b.report.Loaded+1, doc.Key)
+			err = fmt.Errorf("%w: document %d, key %.80q: skip documents with 0 Tokens",
+				index.ErrNoText, b.report.Loaded+1, doc.Key)
 		}
 		if err != nil {
 			return err
 		}
 		record := store.Record{
-			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingles: doc.Shingles, Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
+			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingles: doc.Shingles,
+			Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
 		}
 		if keepAdded && !doc.Added.IsZero() {
 			record.Time = match.Second(doc.Added)

@@ -43,7 +43,8 @@ func bare(fps []uint64) []index.Document {
 // creates an index with most of the documents, and the second adds the rest.
 func TestLoadEqualsAdd(t *testing.T) {
 	s := testenv.Seed(t)
-	sizes := []int{10, 300, 3000, 60_000} // most of the last size does not fit into the minimal memory
+	// most of the last size does not fit into the minimal memory
+	sizes := []int{10, 300, 3000, 60_000}
 	if testenv.Race {
 		sizes = sizes[:2]
 	}
@@ -56,9 +57,11 @@ func TestLoadEqualsAdd(t *testing.T) {
 			h := newHistory(vfs.NewMem())
 			h.session(t, index.Options{})
 			for some := range slices.Chunk(docs, n*5/6) {
-				h.must(t, step{what: "load", docs: some, work: compaction.Options{MemoryBytes: 1}}, step{what: "open"})
+				h.must(t, step{what: "load", docs: some, work: compaction.Options{MemoryBytes: 1}},
+					step{what: "open"})
 				must(t, h.newest().Compare(h.x))
-				h.must(t, step{what: "query", k: 3, method: oneByOne, docs: docs[:min(n, 100)]}, step{what: "close"})
+				h.must(t, step{what: "query", k: 3, method: oneByOne, docs: docs[:min(n, 100)]},
+					step{what: "close"})
 			}
 		})
 	}
@@ -97,16 +100,22 @@ func TestLoadOfEqualFingerprints(t *testing.T) {
 	}
 	h := newHistory(vfs.NewMem())
 	opts := index.Options{Durability: index.NoSync}
-	h.session(t, opts, step{what: "add", docs: []index.Document{{Fingerprint: fp}, {Fingerprint: fp, Key: "5000"}}})
-	h.must(t, step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1, Progress: progress}})
+	h.session(t, opts,
+		step{what: "add", docs: []index.Document{{Fingerprint: fp},
+			{Fingerprint: fp, Key: "5000"}}})
+	h.must(t,
+		step{what: "load", docs: docs, work: compaction.Options{MemoryBytes: 1,
+			Progress: progress}})
 	entries := h.states[len(h.states)-1].entries() * uint64(strings.Count(h.report.Plan, " "))
 	// Progress is reported every 65,536 documents. With the race detector there are fewer.
-	if !testenv.Race && (last[compaction.StageRead].Done < uint64(n/2) || last[compaction.StageMerge].Done == 0 ||
+	if !testenv.Race && (last[compaction.StageRead].Done < uint64(n/2) ||
+		last[compaction.StageMerge].Done == 0 ||
 		last[compaction.StageTables].Total != entries) {
 		t.Errorf("progress %+v of %+v", last, h.report)
 	}
 	h.session(t, opts, step{what: "delete", keys: []string{"5000", "6000", "nobody's"}},
-		step{what: "query", method: oneByOne, limit: 16_000, docs: []index.Document{{Fingerprint: fp}}})
+		step{what: "query", method: oneByOne, limit: 16_000,
+			docs: []index.Document{{Fingerprint: fp}}})
 }
 
 // TestShortHistories runs histories that once failed or nearly failed.
@@ -116,25 +125,33 @@ func TestShortHistories(t *testing.T) {
 	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
 		near = append(near, fp, fp^flips&-flips, fp^flips)
 	}
-	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000)) // more than fit into one commit
+	// more than fit into one commit
+	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000))
 	for i := range many {
 		many[i].Key = fmt.Sprint(i)
 	}
 	load := func(docs ...index.Document) step { return step{what: "load", docs: docs} }
 	var key, clock []step
 	for i := range fingerprint.Fingerprint(3) {
-		key = append(key, opened(step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: i}}})...)
+		key = append(key,
+			opened(step{what: "add", docs: []index.Document{{Key: "live", Fingerprint: i}}})...)
 	}
 	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
-		clock = append(clock, step{what: "wait", wait: wait}, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)}, index.Document{Key: fmt.Sprint(i)}))
+		clock = append(clock, step{what: "wait", wait: wait},
+			load(index.Document{Fingerprint: fingerprint.Fingerprint(i)},
+				index.Document{Key: fmt.Sprint(i)}))
 	}
 	for what, steps := range map[string][]step{
 		"live changes of bare packed documents": append(
 			[]step{load(bare([]uint64{fp, fp, ^uint64(fp)})...)},
-			opened(step{what: "delete IDs", ids: []uint64{1}}, step{what: "add", docs: bare([]uint64{fp})}, step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
+			opened(step{what: "delete IDs", ids: []uint64{1}},
+				step{what: "add", docs: bare([]uint64{fp})},
+				step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
 		"loads with a clock that goes back": append(clock, opened()...),
-		"first key after a compaction":      append([]step{load(index.Document{Key: "packed"})}, key...),
-		"expiry in several commits":         append([]step{load(many...)}, opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
+		"first key after a compaction": append(
+			[]step{load(index.Document{Key: "packed"})}, key...),
+		"expiry in several commits": append([]step{load(many...)},
+			opened(step{what: "expire", before: epoch.Add(time.Hour)})...),
 	} {
 		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
 	}
@@ -149,9 +166,11 @@ func opened(steps ...step) []step {
 // no text.
 func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	docs := []index.Document{{Key: "other", Fingerprint: 1}, {Key: "empty"}}
-	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText, "phash 64": nil, "": nil} {
+	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText,
+		"phash 64": nil, "": nil} {
 		opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
-		if err := load(t.Context(), docs, compaction.LoadOptions{Index: opts}); !errors.Is(err, want) {
+		if err := load(t.Context(), docs, compaction.LoadOptions{Index: opts}); !errors.Is(err,
+			want) {
 			t.Errorf("analyzer %q: %v", name, err)
 		}
 		x, err := index.Open("ix", &opts)
@@ -180,18 +199,23 @@ func TestLoadChoosesThePlan(t *testing.T) {
 		{"new", nil, index.Options{}, chosen(3, 1000)},
 		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000)},
 		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10)},
-		{"new, with a plan", nil, index.Options{Plan: namedPlan(t, "4", 3)}, namedPlan(t, "4", 3).String()},
+		{"new, with a plan", nil, index.Options{Plan: namedPlan(t, "4", 3)},
+			namedPlan(t, "4", 3).String()},
 		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000)},
-		{"made with design 4", &index.Options{Plan: namedPlan(t, "4", 3)}, index.Options{}, namedPlan(t, "4", 3).String()},
-		{"made with design 3", &index.Options{Plan: namedPlan(t, "3", 3)}, index.Options{}, namedPlan(t, "3", 3).String()},
-		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11}, index.Options{}, chosen(8, 1e11)},
+		{"made with design 4", &index.Options{Plan: namedPlan(t, "4", 3)}, index.Options{},
+			namedPlan(t, "4", 3).String()},
+		{"made with design 3", &index.Options{Plan: namedPlan(t, "3", 3)}, index.Options{},
+			namedPlan(t, "3", 3).String()},
+		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11},
+			index.Options{}, chosen(8, 1e11)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHistory(vfs.NewMem())
 			if c.made != nil {
 				h.session(t, *c.made)
 			}
-			h.must(t, step{what: "load", open: c.load, docs: bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 1000))}, step{what: "open"})
+			h.must(t, step{what: "load", open: c.load,
+				docs: bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 1000))}, step{what: "open"})
 			if p := h.newest().plan; p != c.want {
 				t.Errorf("plan %s, not %s", p, c.want)
 			}
@@ -208,7 +232,8 @@ func TestErrors(t *testing.T) {
 		_, err := compaction.Load(ctx, "ix", docs, compaction.LoadOptions{Index: opts})
 		return err
 	}
-	if _, err := compaction.Run(ctx, "nowhere", compaction.Options{FS: fsys}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := compaction.Run(ctx, "nowhere", compaction.Options{FS: fsys}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no index: %v", err)
 	}
 	x, err := index.Open("ix", &index.Options{FS: fsys, Analyzer: "one"})
@@ -216,7 +241,8 @@ func TestErrors(t *testing.T) {
 		err = x.Add(ctx, index.Document{})
 	}
 	must(t, err)
-	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); !errors.Is(err, index.ErrLocked) {
+	if _, err := compaction.Run(ctx, "ix", compaction.Options{FS: fsys}); !errors.Is(err,
+		index.ErrLocked) {
 		t.Errorf("open index: %v", err)
 	}
 	if err := load(index.Options{}, seqOf(nil, nil)); !errors.Is(err, index.ErrLocked) {
@@ -232,7 +258,9 @@ func TestErrors(t *testing.T) {
 		{index.Options{ReadOnly: true}, index.ErrReadOnly},
 	} {
 		asked := false
-		if err := load(c.opts, func(func(index.Document, error) bool) { asked = true }); !errors.Is(err, c.want) || asked {
+		if err := load(c.opts, func(func(index.Document, error) bool) {
+			asked = true
+		}); !errors.Is(err, c.want) || asked {
 			t.Errorf("%+v: %v, asked for documents: %v", c.opts, err, asked)
 		}
 	}
@@ -280,7 +308,8 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 		return errors.Join(err, x.Close())
 	}
 	run := func(ctx *testhook.Countdown, plan *plan.Plan, fsys vfs.FS) error {
-		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys), MemoryBytes: 1, Plan: plan})
+		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: counting(ctx, fsys),
+			MemoryBytes: 1, Plan: plan})
 		return err
 	}
 	for _, c := range []struct {
@@ -294,8 +323,12 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 			return load(ctx, docs, compaction.LoadOptions{Index: opts, MemoryBytes: 1})
 		}},
 		{"Compact", before.repacked(before.plan), false, compact},
-		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, nil, fsys) }},
-		{"Run with a plan", before.repacked(other.String()), true, func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
+		{"Run", before.repacked(before.plan), true, func(ctx *testhook.Countdown,
+			fsys vfs.FS) error {
+			return run(ctx, nil, fsys)
+		}},
+		{"Run with a plan", before.repacked(other.String()), true,
+			func(ctx *testhook.Countdown, fsys vfs.FS) error { return run(ctx, other, fsys) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			whole := testhook.NewCountdown(-1)
@@ -315,15 +348,18 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 					t.Fatalf("point %d of %d: the index is as before", n, points)
 				case err == nil:
 					continue
-				case !errors.Is(err, context.Canceled) || errors.Is(err, compaction.ErrDone) || found.name == "after" && !c.halfway:
-					t.Fatalf("point %d of %d: the index has state %s: %v", n, points, found.name, err)
+				case !errors.Is(err, context.Canceled) || errors.Is(err, compaction.ErrDone) ||
+					found.name == "after" && !c.halfway:
+					t.Fatalf("point %d of %d: the index has state %s: %v", n, points,
+						found.name, err)
 				case found.name == "after":
 					packed++
 				}
 				cancelled++
 			}
 			if cancelled < 5 || packed == cancelled {
-				t.Errorf("cancelled %d times at %d points, %d times too late", cancelled, points, packed)
+				t.Errorf("cancelled %d times at %d points, %d times too late", cancelled,
+					points, packed)
 			}
 			testenv.NoMoreGoroutines(t, goroutines)
 		})
@@ -337,7 +373,8 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	used, before := usedIndex(t, d)
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
-	sizes := []int{0, 1, 4095, 4096, 4097, 30_000} // around the batch size, and more than memory holds
+	// around the batch size, and more than memory holds
+	sizes := []int{0, 1, 4095, 4096, 4097, 30_000}
 	if testenv.Race {
 		sizes = []int{0, 4096}
 	}
@@ -347,9 +384,11 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 			docs func(func(index.Document, error) bool)
 			want error
 		}{
-			"error":       {seqOf(docs, unreadable), unreadable},
-			"large key":   {seqOf(append(docs[:n:n], index.Document{Key: tooLarge}), nil), index.ErrTooLarge},
-			"large scope": {seqOf(append(docs[:n:n], index.Document{Scope: tooLarge}), nil), index.ErrTooLarge},
+			"error": {seqOf(docs, unreadable), unreadable},
+			"large key": {seqOf(append(docs[:n:n], index.Document{Key: tooLarge}), nil),
+				index.ErrTooLarge},
+			"large scope": {seqOf(append(docs[:n:n], index.Document{Scope: tooLarge}), nil),
+				index.ErrTooLarge},
 			"panic": {func(yield func(index.Document, error) bool) {
 				seqOf(docs, nil)(yield)
 				panic(unreadable)
@@ -362,13 +401,15 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 						err = caught.(error)
 					}
 				}()
-				_, err = compaction.Load(t.Context(), "ix", c.docs, compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: 1})
+				_, err = compaction.Load(t.Context(), "ix", c.docs,
+					compaction.LoadOptions{Index: index.Options{FS: fsys}, MemoryBytes: 1})
 				return err
 			}
 			if err := load(); !errors.Is(err, c.want) {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
-			if _, err := which(fsys, []state{before}, d.source.(*rand.Rand), index.Options{}, true); err != nil {
+			if _, err := which(fsys, []state{before}, d.source.(*rand.Rand), index.Options{},
+				true); err != nil {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
 		}
@@ -381,7 +422,8 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 func TestLoadKeepsAdded(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
 	for _, keep := range []bool{false, true} {
-		opts := compaction.LoadOptions{KeepAdded: keep, Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
+		opts := compaction.LoadOptions{KeepAdded: keep,
+			Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
 		want := make(map[fingerprint.Fingerprint]time.Time)
 		for part, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
 			var docs []index.Document
@@ -401,16 +443,19 @@ func TestLoadKeepsAdded(t *testing.T) {
 			}
 			fp := fingerprint.Fingerprint(1000 + part)
 			want[fp] = time.Time{}
-			must(t, load(ctx, append(docs, index.Document{Fingerprint: fp, Added: time.Unix(1, 0)}), opts))
+			must(t, load(ctx, append(docs, index.Document{Fingerprint: fp, Added: time.Unix(1, 0)}),
+				opts))
 		}
 		x, err := index.Open("ix", &opts.Index)
 		must(t, err)
 		for d, err := range x.Documents(ctx) {
 			if err != nil || !d.Added.Equal(want[d.Fingerprint]) {
-				t.Errorf("keep %v, document %d: %v, want %v, %v", keep, d.Fingerprint, d.Added, want[d.Fingerprint], err)
+				t.Errorf("keep %v, document %d: %v, want %v, %v", keep, d.Fingerprint, d.Added,
+					want[d.Fingerprint], err)
 			}
 		}
-		if deleted, err := x.DeleteBefore(ctx, time.Unix(1000, 0)); err != nil || keep != (deleted == 4) || !keep && deleted != 0 {
+		if deleted, err := x.DeleteBefore(ctx, time.Unix(1000, 0)); err != nil ||
+			keep != (deleted == 4) || !keep && deleted != 0 {
 			t.Errorf("keep %v: %d deleted, %v", keep, deleted, err)
 		}
 		if s := x.Stats(); s.Bare != 2 {

@@ -56,7 +56,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		x, err := index.Open(dir, &index.Options{CacheBytes: cache})
 		must(t, err)
 		for range n / 60 {
-			if _, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(random.Uint64())}}); err != nil {
+			if _, err := x.Query(ctx,
+				index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(
+					random.Uint64())}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,13 +69,17 @@ func TestMemoryIsBounded(t *testing.T) {
 			bound = int64(s.CachedBytes)*33/32 + 16*mib
 		}
 		bound += int64(s.FilterBytes)
-		t.Logf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d", cache/mib, taken/mib, s.CachedBytes/mib, bound/mib)
+		t.Logf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d", cache/mib, taken/mib,
+			s.CachedBytes/mib, bound/mib)
 		const ofGo = 16 * mib // the Go heap at that time, for an index of any size
 		if s.CacheShort == "" && taken > bound*6/5+ofGo {
-			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib, taken/mib, bound/mib)
+			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib,
+				taken/mib, bound/mib)
 		}
-		if short := cache == little; short != (s.CacheShort != "") || !short && s.CachedBytes < uint64(blocks) {
-			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib, s.CachedBytes/mib, s.CacheShort)
+		if short := cache == little; short != (s.CacheShort != "") || !short &&
+			s.CachedBytes < uint64(blocks) {
+			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib,
+				s.CachedBytes/mib, s.CacheShort)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 		err = errPlanOfOpen
 	}
 	if err == nil {
-		err = rewrite.Repack(ctx, x, func(ctx context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		err = rewrite.Repack(ctx, x, func(ctx context.Context,
+			f rewrite.Frozen) (rewrite.Packed, error) {
 			return packFrozen(ctx, f, &opts, &report)
 		})
 	}
@@ -48,7 +49,9 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 }
 
 // packFrozen makes new tables of what an open index has frozen.
-func packFrozen(ctx context.Context, f rewrite.Frozen, opts *Options, report *Report) (p rewrite.Packed, err error) {
+func packFrozen(
+	ctx context.Context, f rewrite.Frozen, opts *Options, report *Report,
+) (p rewrite.Packed, err error) {
 	of := *opts
 	of.FilterBytes = f.FilterBytes
 	b, err := newBuilder(ctx, f.Store, f.Plan, &of, report)

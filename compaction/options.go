@@ -60,7 +60,8 @@ const (
 
 // sorting returns the options of one of several sorters that share half of the memory.
 func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
-	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among), Dir: r.Dir(), FS: r.FS()}
+	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among),
+		Dir: r.Dir(), FS: r.FS()}
 }
 
 // check refuses invalid values.

@@ -35,7 +35,8 @@ func (e *exactness) draw(n int) []index.Document {
 		for _, fp := range set.Fingerprints {
 			d := index.Document{Fingerprint: fingerprint.Fingerprint(fp)}
 			if e.IntN(3) == 0 {
-				d.Key, d.Shingles = fmt.Sprint("page ", e.keyed), fingerprint.ShingleSignature{2: uint64(e.IntN(3))}
+				d.Key, d.Shingles = fmt.Sprint("page ", e.keyed),
+					fingerprint.ShingleSignature{2: uint64(e.IntN(3))}
 				d.Scope = pick(e, "", "", "a")
 				e.keyed++
 			}
@@ -71,8 +72,11 @@ func (e *exactness) queries(p *plan.Plan, most int) (steps []step) {
 	}
 	for _, method := range []string{oneByOne, "each", "scanned", ""} {
 		for _, s := range []step{
-			{docs: queries, k: p.MaxDistance}, {docs: queries, k: e.IntN(p.MaxDistance + 1), limit: 1 + e.IntN(2)}, {},
-			{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance}, {docs: of(index.Document{Shingles: fingerprint.ShingleSignature{2: 1}}), k: p.MaxDistance},
+			{docs: queries, k: p.MaxDistance}, {docs: queries, k: e.IntN(p.MaxDistance + 1),
+				limit: 1 + e.IntN(2)}, {},
+			{docs: of(index.Document{Scope: "a"}), k: p.MaxDistance},
+			{docs: of(index.Document{Shingles: fingerprint.ShingleSignature{2: 1}}),
+				k: p.MaxDistance},
 		} {
 			s.what, s.method = "query", method
 			steps = append(steps, s)
@@ -92,13 +96,15 @@ func (e *exactness) steps(p, next *plan.Plan, queries int) []step {
 	made := opts
 	made.Plan = p
 	steps := []step{
-		{what: "load", docs: e.draw(e.n * 3 / 4), open: made, work: compaction.Options{MemoryBytes: 1}},
+		{what: "load", docs: e.draw(e.n * 3 / 4), open: made,
+			work: compaction.Options{MemoryBytes: 1}},
 		{what: "open", open: opts}, {what: "add", docs: e.draw(e.n / 4)}, e.deletion(),
 	}
 	steps = append(steps, e.queries(p, queries)...)
 	steps = append(steps,
 		step{what: "close"},
-		step{what: "compact", work: compaction.Options{Plan: next, MemoryBytes: 1, FilterBytes: pick[int64](e, 0, -1, 1000, 1<<16)}},
+		step{what: "compact", work: compaction.Options{Plan: next, MemoryBytes: 1,
+			FilterBytes: pick[int64](e, 0, -1, 1000, 1<<16)}},
 		step{what: "open", open: opts}, step{what: "add", docs: e.draw(e.n / 4)}, e.deletion())
 	return append(append(steps, e.queries(next, queries)...), step{what: "close"})
 }
@@ -123,7 +129,8 @@ func plansToCheck(t *testing.T, tables int) (plans []*plan.Plan) {
 // TestQueryIsExact compares designs for every k up to 10 with brute force: by default every sixth
 // one, in CI every third.
 func TestQueryIsExact(t *testing.T) {
-	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100), uint64(testenv.Number(6, 6, 3, 1))
+	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100),
+		uint64(testenv.Number(6, 6, 3, 1))
 	if testenv.Race {
 		size, tables, every = 300, 4, 24
 	}
@@ -133,12 +140,15 @@ func TestQueryIsExact(t *testing.T) {
 		if uint64(i)%every != s%every {
 			continue
 		}
-		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i), func(t *testing.T) {
-			t.Parallel()
-			d := newDrawer(s, uint64(i))
-			e := &exactness{drawer: d, rng: d.source.(*rand.Rand), n: max(300, size*3/(2+len(p.Tables)))}
-			newHistory(vfs.NewMem()).must(t, e.steps(p, plans[e.IntN(len(plans))], testenv.Number(20, 40, 60, 100))...)
-		})
+		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i),
+			func(t *testing.T) {
+				t.Parallel()
+				d := newDrawer(s, uint64(i))
+				e := &exactness{drawer: d, rng: d.source.(*rand.Rand),
+					n: max(300, size*3/(2+len(p.Tables)))}
+				newHistory(vfs.NewMem()).must(t, e.steps(p, plans[e.IntN(len(plans))],
+					testenv.Number(20, 40, 60, 100))...)
+			})
 	}
 }
 
@@ -154,13 +164,20 @@ func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64
 		var want []index.Match
 		for i, fp := range fps {
 			if d := bits.OnesCount64(fp ^ q); d <= k {
-				want = append(want, index.Match{Document: index.Document{ID: uint64(i + 1), Fingerprint: fingerprint.Fingerprint(fp)}, Distance: d})
+				want = append(want,
+					index.Match{Document: index.Document{ID: uint64(i + 1),
+						Fingerprint: fingerprint.Fingerprint(fp)}, Distance: d})
 			}
 		}
-		slices.SortStableFunc(want, func(a, b index.Match) int { return cmp.Compare(a.Distance, b.Distance) })
-		got, err := x.Query(context.Background(), indextest.QueryOf(&index.Document{Fingerprint: fingerprint.Fingerprint(q)}, x.Plan().MaxDistance, 0))
+		slices.SortStableFunc(want, func(a, b index.Match) int {
+			return cmp.Compare(a.Distance, b.Distance)
+		})
+		got, err := x.Query(context.Background(),
+			indextest.QueryOf(&index.Document{Fingerprint: fingerprint.Fingerprint(q)},
+				x.Plan().MaxDistance, 0))
 		if diff := indextest.Difference(got, want); err != nil || diff != "" {
-			t.Fatalf("plan %v, filter of %d bytes: query %016x: %v: %s", x.Plan(), opts.FilterBytes, q, err, diff)
+			t.Fatalf("plan %v, filter of %d bytes: query %016x: %v: %s", x.Plan(),
+				opts.FilterBytes, q, err, diff)
 		}
 		found += len(got)
 	}
@@ -194,7 +211,8 @@ func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
 	must(t, err)
 	queries := testgen.Queries(rng, fps, 40, 3)
 	for i := range uint64(10) {
-		queries = append(queries, 0x5555555500000000+i*7001, top|rng.Uint64()>>24, bottom|rng.Uint64()<<24)
+		queries = append(queries, 0x5555555500000000+i*7001, top|rng.Uint64()>>24,
+			bottom|rng.Uint64()<<24)
 	}
 	checkLarge(t, fps, index.Options{FS: fsys}, queries)
 	checkLarge(t, fps, index.Options{FS: fsys, FilterBytes: -1, CacheBytes: 1 << 20}, queries)

@@ -26,13 +26,15 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 	n := testenv.Number(1000, 5000, 20_000, 1_000_000)
 	for _, packed := range []bool{false, true} {
 		ctx, r := t.Context(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
-		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
+			Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}
 		x, err := index.Open("ix", &opts)
 		must(t, err)
 		docs := make([]index.Document, n)
 		for crawl := range 1 + crawls {
 			for i := range docs {
-				docs[i] = index.Document{Key: fmt.Sprint("http://a.example/", i), Fingerprint: fingerprint.Fingerprint(r.Uint64())}
+				docs[i] = index.Document{Key: fmt.Sprint("http://a.example/", i),
+					Fingerprint: fingerprint.Fingerprint(r.Uint64())}
 			}
 			for some := range slices.Chunk(docs, 1000) {
 				_, err := x.CheckAndAddBatch(ctx, some)
@@ -50,12 +52,14 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 		rest := docs[:n/10]
 		removed, err := x.Delete(ctx, keys...)
 		must(t, err)
-		if s := x.Stats(); removed != len(keys) || s.Removed != uint64(crawls*n+removed) || s.Documents != uint64(len(rest)) {
+		if s := x.Stats(); removed != len(keys) || s.Removed != uint64(crawls*n+removed) ||
+			s.Documents != uint64(len(rest)) {
 			t.Errorf("%d removed of %d: %+v", removed, len(keys), s)
 		}
 		_, err = compaction.Compact(ctx, x, compaction.Options{})
 		must(t, err)
-		if s := x.Stats(); s.Removed != 0 || s.Live != 0 || s.Packed != uint64(len(rest)) || s.Documents != uint64(len(rest)) {
+		if s := x.Stats(); s.Removed != 0 || s.Live != 0 || s.Packed != uint64(len(rest)) ||
+			s.Documents != uint64(len(rest)) {
 			t.Errorf("after the compaction: %+v", s)
 		}
 		must(t, indextest.Problems(x), x.Close())
@@ -69,7 +73,8 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 		want, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS})
 		must(t, err)
 		if got.BytesAfter > want.BytesAfter*11/10+8<<10 {
-			t.Errorf("%d bytes on disk, and %d in an index of the remaining documents alone", got.BytesAfter, want.BytesAfter)
+			t.Errorf("%d bytes on disk, and %d in an index of the remaining documents alone",
+				got.BytesAfter, want.BytesAfter)
 		}
 	}
 }

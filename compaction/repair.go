@@ -56,7 +56,9 @@ const maxRepairedID = 1 << 56
 //
 // Errors: ErrNotRepaired, fs.ErrExist for dest, index.ErrCorrupt, index.ErrLocked,
 // index.ErrNotIndex, index.ErrVersion, fs.ErrNotExist, errors of ctx and of the file system.
-func Repair(ctx context.Context, dir, dest string, opts RepairOptions) (report RepairReport, err error) {
+func Repair(
+	ctx context.Context, dir, dest string, opts RepairOptions,
+) (report RepairReport, err error) {
 	start := time.Now()
 	defer func() { report.Seconds = time.Since(start).Seconds() }()
 	if opts.FS == nil {
@@ -71,7 +73,9 @@ func Repair(ctx context.Context, dir, dest string, opts RepairOptions) (report R
 	return report, nil
 }
 
-func repair(ctx context.Context, dir, dest string, opts *RepairOptions, report *RepairReport) (err error) {
+func repair(
+	ctx context.Context, dir, dest string, opts *RepairOptions, report *RepairReport,
+) (err error) {
 	if _, err := opts.FS.Stat(dest); err == nil {
 		return fmt.Errorf("%s: %w: name a directory that does not exist", dest, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -105,14 +109,17 @@ func repair(ctx context.Context, dir, dest string, opts *RepairOptions, report *
 
 // repairedHeader returns the plan and the analyzer of the damaged index, or of the options if
 // they cannot be read. It has no defaults: another k or analyzer would make wrong verdicts.
-func repairedHeader(remains *store.Remains, opts *RepairOptions) (h store.Header, p *plan.Plan, err error) {
+func repairedHeader(
+	remains *store.Remains, opts *RepairOptions,
+) (h store.Header, p *plan.Plan, err error) {
 	text, ok := remains.Plan()
 	if ok {
 		p, err = plan.Parse(text)
 	}
 	if !ok || err != nil {
 		if opts.Plan == nil {
-			return h, nil, fmt.Errorf("%w: its plan cannot be read; give the plan and k that it was made with", ErrNotRepaired)
+			return h, nil, fmt.Errorf("%w: its plan cannot be read; give the plan and k that it "+
+				"was made with", ErrNotRepaired)
 		}
 		if p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
 			return h, nil, err
@@ -121,7 +128,8 @@ func repairedHeader(remains *store.Remains, opts *RepairOptions) (h store.Header
 	h.Plan = p.String()
 	if h.Analyzer, ok = remains.Analyzer(); !ok {
 		if opts.Analyzer == nil {
-			return h, nil, fmt.Errorf("%w: its analyzer cannot be read; give the analyzer that it was made with", ErrNotRepaired)
+			return h, nil, fmt.Errorf("%w: its analyzer cannot be read; give the analyzer that "+
+				"it was made with", ErrNotRepaired)
 		}
 		h.Analyzer = *opts.Analyzer
 	}
@@ -129,7 +137,10 @@ func repairedHeader(remains *store.Remains, opts *RepairOptions) (h store.Header
 }
 
 // copyDocuments fills a new store in one commit.
-func copyDocuments(ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan, opts *RepairOptions, report *RepairReport) (err error) {
+func copyDocuments(
+	ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan, opts *RepairOptions,
+	report *RepairReport,
+) (err error) {
 	b, err := newBuilder(ctx, s, p, &opts.Options, new(Report))
 	if err != nil {
 		return err

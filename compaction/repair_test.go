@@ -37,7 +37,8 @@ type flipped struct {
 
 func newFlipped(t *testing.T, n uint64) *flipped {
 	t.Helper()
-	f := &flipped{seed: testenv.Seed(t), opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
+	f := &flipped{seed: testenv.Seed(t), opts: index.Options{CacheBytes: 1 << 20,
+		FilterBytes: 32 << 10}}
 	f.rng = rand.New(rand.NewPCG(f.seed, n))
 	d := &drawer{source: f.rng, keys: 1000}
 	h := newHistory(vfs.NewMem())
@@ -58,7 +59,8 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 		for part := range slices.Chunk(docs, 7) {
 			h.quickly(t, step{what: "add", docs: part})
 		}
-		h.must(t, step{what: "delete", keys: []string{docs[1].Key, docs[2].Key, docs[3].Key}}, step{what: "close"})
+		h.must(t, step{what: "delete", keys: []string{docs[1].Key, docs[2].Key, docs[3].Key}},
+			step{what: "close"})
 	}
 	add(400)
 	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
@@ -110,7 +112,8 @@ func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
 		}
 		file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = file.Write(slices.Clone(data)) // under the race detector, the file system overwrites the slice
+			// under the race detector, the file system overwrites the slice
+			_, err = file.Write(slices.Clone(data))
 		}
 		must(t, err, file.Close())
 	}
@@ -137,7 +140,8 @@ func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]by
 	}
 	data, change := slices.Clone(f.files[name]), byte(1+f.rng.IntN(255))
 	data[at] ^= change
-	return fmt.Sprintf("seed %d: %s, byte %d of %d ^ %#02x", f.seed, name, at, len(data), change), name, map[string][]byte{name: data}
+	return fmt.Sprintf("seed %d: %s, byte %d of %d ^ %#02x", f.seed, name, at, len(data), change),
+		name, map[string][]byte{name: data}
 }
 
 // kindOf returns the kind of a file for the counts.
@@ -159,7 +163,8 @@ func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) 
 	opts.FS, opts.ReadOnly, opts.MustExist = fsys, readOnly, true
 	x, err := index.Open("ix", &opts)
 	if err != nil {
-		if !errors.Is(err, index.ErrCorrupt) && !errors.Is(err, index.ErrNotIndex) && !errors.Is(err, index.ErrVersion) && !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, index.ErrCorrupt) && !errors.Is(err, index.ErrNotIndex) &&
+			!errors.Is(err, index.ErrVersion) && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("Open returns an error that does not name the damage: %w", err)
 		}
 		return "refused", nil
@@ -215,9 +220,12 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	f := newFlipped(t, 0)
 	var queries []index.Document
 	for range 25 {
-		queries = append(queries, index.Document{Fingerprint: f.Docs[f.rng.IntN(len(f.Docs))].Fingerprint ^ 1<<f.rng.IntN(64)})
+		queries = append(queries,
+			index.Document{Fingerprint: f.Docs[f.rng.IntN(len(f.Docs))].Fingerprint ^ 1<<f.rng.IntN(
+				64)})
 	}
-	if outcome, err := f.outcome(f.with(t, nil), false, queries); outcome != "harmless" || err != nil {
+	if outcome, err := f.outcome(f.with(t, nil), false, queries); outcome != "harmless" ||
+		err != nil {
 		t.Fatalf("with no byte flipped: %s, %v", outcome, err)
 	}
 	counts := map[string]int{}
@@ -257,12 +265,15 @@ func (f *flipped) compare(t *testing.T, what string, docs indextest.Documents) (
 }
 
 func (f *flipped) repairOptions(fsys vfs.FS) compaction.RepairOptions {
-	return compaction.RepairOptions{Options: compaction.Options{FS: fsys, FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
+	return compaction.RepairOptions{Options: compaction.Options{FS: fsys,
+		FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
 }
 
 // repaired repairs an index into "new" and returns the documents of the new index, which it
 // verifies. The damaged index must stay as it is.
-func (f *flipped) repaired(t *testing.T, what string, fsys vfs.FS, opts compaction.RepairOptions) (report compaction.RepairReport, docs indextest.Documents, err error) {
+func (f *flipped) repaired(
+	t *testing.T, what string, fsys vfs.FS, opts compaction.RepairOptions,
+) (report compaction.RepairReport, docs indextest.Documents, err error) {
 	t.Helper()
 	before := filesOf(t, fsys, "ix")
 	report, err = compaction.Repair(t.Context(), "ix", "new", opts)
@@ -282,7 +293,8 @@ func (f *flipped) repaired(t *testing.T, what string, fsys vfs.FS, opts compacti
 	must(t, err)
 	defer x.Close()
 	docs, err = indextest.AllDocuments(x)
-	must(t, err, indextest.Problems(x), x.Add(t.Context(), index.Document{Key: "more", Fingerprint: 1}))
+	must(t, err, indextest.Problems(x), x.Add(t.Context(),
+		index.Document{Key: "more", Fingerprint: 1}))
 	if uint64(len(docs)) != report.Documents {
 		t.Errorf("%s: %d documents, but the report is %+v", what, len(docs), report)
 	}
@@ -307,7 +319,8 @@ func TestRepairOfWholeIndex(t *testing.T) {
 func TestRepairOfDamagedTables(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 3)
-	tables := slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return kindOf(name) != "table" })
+	tables := slices.DeleteFunc(slices.Clone(f.names),
+		func(name string) bool { return kindOf(name) != "table" })
 	outcomes := map[string]int{}
 	worst := uint64(0)
 	for n := range max(flips()/25, min(flips(), 6)) {
@@ -338,7 +351,8 @@ func TestRepairOfDamagedTables(t *testing.T) {
 			continue
 		}
 		missing := f.compare(t, what, docs)
-		if missing > 0 && (report.Unreadable == 0 || report.DocumentsBefore > 0 && report.Lost < missing) {
+		if missing > 0 && (report.Unreadable == 0 || report.DocumentsBefore > 0 &&
+			report.Lost < missing) {
 			t.Errorf("%s: %d documents are missing, but the report is %+v", what, missing, report)
 		}
 		worst = max(worst, missing)
@@ -357,14 +371,17 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		x, err := index.Open("ix", &index.Options{FS: fsys, MaxDistance: 5, Analyzer: "of mine"})
 		must(t, err)
 		want := x.Plan()
-		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1}, index.Document{Fingerprint: 2}), x.Close())
+		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1},
+			index.Document{Fingerprint: 2}), x.Close())
 		comparer := *pebble.DefaultComparer // orders keys as the comparer of the index does
 		comparer.Name = "neardup.1"
-		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer, Merger: merger.Counts, FormatMajorVersion: pebble.FormatValueSeparation})
+		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer,
+			Merger: merger.Counts, FormatMajorVersion: pebble.FormatValueSeparation})
 		must(t, err)
 		must(t, db.Delete([]byte(lost), nil), db.Close())
 		f := &flipped{}
-		if _, _, err := f.repaired(t, lost, fsys, f.repairOptions(fsys)); !errors.Is(err, compaction.ErrNotRepaired) {
+		if _, _, err := f.repaired(t, lost, fsys, f.repairOptions(fsys)); !errors.Is(err,
+			compaction.ErrNotRepaired) {
 			t.Errorf("without %s: %v", lost, err)
 		}
 		opts, analyzer := f.repairOptions(fsys), "of mine"
@@ -375,7 +392,8 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		}
 		x, err = index.Open("new", &index.Options{FS: fsys, MustExist: true})
 		must(t, err)
-		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != want.String() || s.Analyzer != "of mine" {
+		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != want.String() ||
+			s.Analyzer != "of mine" {
 			t.Errorf("%s: %+v", lost, s)
 		}
 		must(t, x.Close())
@@ -398,19 +416,23 @@ func TestRepairKeepsExistingDirectories(t *testing.T) {
 	}
 	opts := (&flipped{}).repairOptions(fsys)
 	for _, dest := range []string{"ix", "ix.repaired", "other", "empty", "other/LOCK"} {
-		if report, err := compaction.Repair(t.Context(), "ix", dest, opts); !errors.Is(err, fs.ErrExist) {
+		if report, err := compaction.Repair(t.Context(), "ix", dest,
+			opts); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("to %s: %+v, %v", dest, report, err)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := compaction.Repair(cancelled, "ix", "new", opts); !errors.Is(err, context.Canceled) {
+	if _, err := compaction.Repair(cancelled, "ix", "new", opts); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := compaction.Repair(t.Context(), "nowhere", "new", opts); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := compaction.Repair(t.Context(), "nowhere", "new", opts); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("missing index: %v", err)
 	}
-	if _, err := compaction.Repair(t.Context(), "empty", "new", opts); !errors.Is(err, index.ErrNotIndex) && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := compaction.Repair(t.Context(), "empty", "new", opts); !errors.Is(err,
+		index.ErrNotIndex) && !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of an empty directory: %v", err)
 	}
 	_, err := compaction.Repair(t.Context(), "ix", "new", opts)

@@ -9,9 +9,10 @@ import (
 // Report describes what Run, Compact or Load did. Bytes are bytes on disk, including the
 // write-ahead log.
 type Report struct {
-	Documents   uint64  `json:"documents"`
-	Loaded      uint64  `json:"loaded,omitempty"`   // documents that Load has read
-	Replaced    uint64  `json:"replaced,omitempty"` // documents, of the index and of the load, that a later one with the same key replaced
+	Documents uint64 `json:"documents"`
+	Loaded    uint64 `json:"loaded,omitempty"` // documents that Load has read
+	// documents, of the index and of the load, that a later one with the same key replaced
+	Replaced    uint64  `json:"replaced,omitempty"`
 	BytesBefore uint64  `json:"bytesBefore"`
 	BytesAfter  uint64  `json:"bytesAfter"`
 	Plan        string  `json:"plan"`

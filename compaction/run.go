@@ -58,14 +58,18 @@ func Run(ctx context.Context, dir string, opts Options) (report Report, err erro
 }
 
 // pack packs the tables of a closed index, if there is anything to pack or the plan changes.
-func pack(ctx context.Context, s *store.Store, from *plan.Plan, opts *Options, report *Report) (err error) {
+func pack(
+	ctx context.Context, s *store.Store, from *plan.Plan, opts *Options, report *Report,
+) (err error) {
 	to := from
 	if opts.Plan != nil {
-		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil { // in the form that is recorded
+		// in the form that is recorded
+		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
 			return err
 		}
 	}
-	if live, err := hasLive(s); err != nil || !live && s.Now().Generation() > 0 && to.String() == from.String() {
+	if live, err := hasLive(s); err != nil || !live && s.Now().Generation() > 0 &&
+		to.String() == from.String() {
 		return err
 	}
 	b, err := newBuilder(ctx, s, to, opts, report)
@@ -86,5 +90,6 @@ func hasLive(s *store.Store) (bool, error) {
 }
 
 func openStore(dir string, opts *Options) (*store.Store, error) {
-	return store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
+	return store.Open(dir, store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS,
+		Logger: opts.Logger})
 }

@@ -67,9 +67,11 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	docs := randomDocuments(r, 20)
-	inEpoch := func(n int) (copies []index.Document) { // copies of equal fingerprints, for each epoch
+	// copies of equal fingerprints, for each epoch
+	inEpoch := func(n int) (copies []index.Document) {
 		for i, d := range docs {
-			copies = append(copies, index.Document{Key: fmt.Sprintf("%d in epoch %d", i, n), Fingerprint: d.Fingerprint})
+			copies = append(copies, index.Document{Key: fmt.Sprintf("%d in epoch %d", i, n),
+				Fingerprint: d.Fingerprint})
 		}
 		return copies
 	}
@@ -81,17 +83,18 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 		}
 	}
 	mem := vfs.NewMem()
-	x, err := index.Open("ix", &index.Options{Durability: index.NoSync, FS: hookFS(mem, func(op errorfs.Op) error {
-		switch {
-		case op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "ix/incoming/"):
-			once(&packing)
-		case op.Kind == errorfs.OpLink && strings.HasPrefix(op.Path, "ix/incoming/"):
-			once(&installing)
-		case strings.HasPrefix(op.Path, "copy"):
-			once(&copying)
-		}
-		return nil
-	})})
+	x, err := index.Open(
+		"ix", &index.Options{Durability: index.NoSync, FS: hookFS(mem, func(op errorfs.Op) error {
+			switch {
+			case op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "ix/incoming/"):
+				once(&packing)
+			case op.Kind == errorfs.OpLink && strings.HasPrefix(op.Path, "ix/incoming/"):
+				once(&installing)
+			case strings.HasPrefix(op.Path, "copy"):
+				once(&copying)
+			}
+			return nil
+		})})
 	must(t, err, x.Add(ctx, inEpoch(0)...))
 	reached, goOn, made := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	copying = func() { close(reached); <-goOn }
@@ -134,7 +137,8 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 		_, err := compaction.Compact(ctx, y, compaction.Options{})
 		must(t, err)
 		if got := contentsOf(t, y); !maps.Equal(got, want) {
-			t.Errorf("after a compaction the checkpoint has %d documents, not %d", len(got), len(want))
+			t.Errorf("after a compaction the checkpoint has %d documents, not %d",
+				len(got), len(want))
 		}
 		must(t, y.Add(ctx, randomDocuments(r, 1)...))
 		want = contentsOf(t, y)

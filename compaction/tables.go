@@ -30,7 +30,8 @@ type entry = [1]uint64
 // newTables begins the tables of all documents.
 func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
-	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n), sorters: make([]*batches[entry], n)}
+	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n),
+		sorters: make([]*batches[entry], n)}
 	fingerprints := b.before.Documents + b.report.Loaded
 	t.total = fingerprints * uint64(n)
 	t.filters[0] = t.newFilter(0, fingerprints)
@@ -41,7 +42,8 @@ func (b *builder) newTables() *tables {
 }
 
 func (t *tables) newFilter(table int, fingerprints uint64) *filling {
-	return &filling{Prefix: filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables), int64(fingerprints), t.opts.FilterBytes)}
+	return &filling{Prefix: filter.NewPacked(t.plan.Tables[table].Prefix, len(t.plan.Tables),
+		int64(fingerprints), t.opts.FilterBytes)}
 }
 
 // add takes the next entry of table 0.

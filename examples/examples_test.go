@@ -55,7 +55,8 @@ func newSite() *site {
 	for i := range 80 {
 		add(fmt.Sprintf("/article/%d", i), fmt.Sprintf("/print?article=%d", i))
 	}
-	for c := 'a'; c <= 'z'; c++ { // One page links to all of these, so they are checked concurrently.
+	// One page links to all of these, so they are checked concurrently.
+	for c := 'a'; c <= 'z'; c++ {
 		add("/essay/"+string(c), "/copy/"+string(c))
 		links += fmt.Sprintf("<a href='/copy/%c'>copy</a> ", c)
 	}
@@ -102,7 +103,8 @@ func open(t *testing.T, dir string) *pages.Folder {
 
 func TestKilledAndStartedAgain(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./colly", "./workers").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "./colly",
+		"./workers").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"colly", "workers"} {
@@ -112,7 +114,8 @@ func TestKilledAndStartedAgain(t *testing.T) {
 			defer server.Close()
 			command := []string{filepath.Join(bin, name), server.URL + "/", dir}
 
-			f := open(t, dir) // A crawler that was killed between Check and the write leaves this state.
+			// A crawler that was killed between Check and the write leaves this state.
+			f := open(t, dir)
 			lost := s.pages["/article/7"]
 			lost.URL = server.URL + "/article/7"
 			if v, err := f.Check(t.Context(), lost); err != nil || v.Status != neardup.New {
@@ -149,7 +152,8 @@ func TestKilledAndStartedAgain(t *testing.T) {
 			for _, u := range append(acknowledged, printed...) {
 				body, err := os.ReadFile(f.File(u))
 				want := s.pages[strings.TrimPrefix(u, server.URL)].Body
-				if err != nil || !bytes.Equal(latin1(body), latin1(want)) { // colly converts to UTF-8
+				// colly converts to UTF-8
+				if err != nil || !bytes.Equal(latin1(body), latin1(want)) {
 					t.Errorf("%s was printed and is not saved (%v)", u, err)
 				}
 			}

@@ -146,7 +146,9 @@ func (a *Analyzer) simhashes(sc *scratch) Signature {
 	sc.digest.add(tokens)
 	a.options.seedAll(tokens)
 	addTokens(&sc.words, &sc.shingles, tokens, 0)
-	return a.signature(sc, len(tokens), func() Fingerprint { return simhash(windows(tokens, max(a.options.Window, 1))) })
+	return a.signature(sc, len(tokens), func() Fingerprint {
+		return simhash(windows(tokens, max(a.options.Window, 1)))
+	})
 }
 
 // signature returns the Signature of a text with total tokens, of which the last are in sc.batch.
@@ -158,7 +160,8 @@ func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Sign
 		sc.shingles.add(sc.batch[0])
 	}
 	s := Signature{Shingles: sc.shingles.signature(), Digest: sc.digest.sum(), Tokens: total}
-	if s.Short = sc.tokenizer.words() < a.options.shortWords(); s.Short { // all its tokens are in sc.batch
+	// all its tokens are in sc.batch
+	if s.Short = sc.tokenizer.words() < a.options.shortWords(); s.Short {
 		s.Fingerprint = sequenceHash(sc.batch)
 	} else {
 		s.Fingerprint = of()

@@ -49,7 +49,8 @@ func naiveMinHashes(o Options, tokens []string) Signature {
 	if len(tokens) == 0 {
 		return Signature{Short: true}
 	}
-	sig := Signature{naiveMinHash(tokens, hash), naiveShingles(tokens, hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 5*12}
+	sig := Signature{naiveMinHash(tokens, hash), naiveShingles(tokens, hash), naiveDigest(tokens),
+		len(tokens), naiveUnits(tokens) < 5*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -131,7 +132,8 @@ func naiveSimhash(o Options, tokens []string) Signature {
 		}
 		return s.fingerprint()
 	}
-	sig := Signature{sum(naiveWindows(tokens, max(o.Window, 1))), naiveShingles(tokens, hash), naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 50*12}
+	sig := Signature{sum(naiveWindows(tokens, max(o.Window, 1))), naiveShingles(tokens, hash),
+		naiveDigest(tokens), len(tokens), naiveUnits(tokens) < 50*12}
 	if sig.Short {
 		sig.Fingerprint = naiveSequenceHash(tokens, hash)
 	}
@@ -152,7 +154,8 @@ func naiveUnitsOf(r rune) int {
 		return 12
 	case page == 0x30:
 		return 4
-	case page == 0x0E || page == 0x10 || page == 0x17 || page == 0x19 || page == 0x1A || page == 0x1B || page == 0xA9 || page == 0xAA:
+	case page == 0x0E || page == 0x10 || page == 0x17 || page == 0x19 || page == 0x1A ||
+		page == 0x1B || page == 0xA9 || page == 0xAA:
 		return 3
 	}
 	return 8
@@ -214,7 +217,8 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		texts[l.name+" short"] = l.write(rng, 150)
 	}
 	texts["repetitive"] = strings.Repeat("spam ham eggs spam ", 400)
-	texts["one word"], texts["two words"], texts["three words"] = "spam", "spam ham", "spam ham eggs"
+	texts["one word"], texts["two words"], texts["three words"] = "spam", "spam ham",
+		"spam ham eggs"
 	pool := runePool()
 	for n := range random {
 		var b strings.Builder
@@ -226,7 +230,8 @@ func TestAnalyzerEqualsNaive(t *testing.T) {
 		}
 		texts[fmt.Sprintf("random %d", n)] = b.String()
 	}
-	options := append(goldenOptions(), Options{Seed: 1}, Options{Method: MethodSimhash, Seed: math.MaxUint64, Window: 2})
+	options := append(goldenOptions(), Options{Seed: 1},
+		Options{Method: MethodSimhash, Seed: math.MaxUint64, Window: 2})
 	for _, o := range options {
 		a := newAnalyzer(t, o)
 		for name, text := range texts {
@@ -265,7 +270,8 @@ func TestShort(t *testing.T) {
 		t.Errorf("short texts that differ in a word are at distance %d", near)
 	}
 	for o, want := range map[Options]bool{{}: false, {Method: MethodSimhash}: true} {
-		if got := newAnalyzer(t, o).Text(words(5)); got.Short != want || !newAnalyzer(t, o).Text(words(4)).Short {
+		if got := newAnalyzer(t, o).Text(words(5)); got.Short != want ||
+			!newAnalyzer(t, o).Text(words(4)).Short {
 			t.Errorf("%+v: five words are %+v", o, got)
 		}
 	}
@@ -273,7 +279,8 @@ func TestShort(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]Options{}
-	all := append(goldenOptions(), Options{Seed: 1}, Options{Seed: 16}, Options{Method: MethodSimhash, Window: 2}, Options{Method: MethodSimhash, Seed: 16})
+	all := append(goldenOptions(), Options{Seed: 1}, Options{Seed: 16},
+		Options{Method: MethodSimhash, Window: 2}, Options{Method: MethodSimhash, Seed: 16})
 	for _, o := range all {
 		name := newAnalyzer(t, o).Name()
 		if other, ok := seen[name]; ok {
@@ -282,7 +289,8 @@ func TestNames(t *testing.T) {
 		seen[name] = o
 	}
 	for o, want := range map[Options]string{
-		{}: "text/5", {Seed: 31}: "text/5 seed=1f", {Method: MethodSimhash}: "simhash/2", {Method: MethodSimhash, Window: 1}: "simhash/2",
+		{}: "text/5", {Seed: 31}: "text/5 seed=1f", {Method: MethodSimhash}: "simhash/2",
+		{Method: MethodSimhash, Window: 1}:          "simhash/2",
 		{Method: MethodSimhash, Window: 2, Seed: 1}: "simhash/2 window=2 seed=1",
 	} {
 		if got := newAnalyzer(t, o).Name(); got != want {
@@ -293,7 +301,8 @@ func TestNames(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for _, o := range []Options{
-		{Method: -1}, {Method: 2}, {Method: MethodSimhash, Window: -1}, {Method: MethodSimhash, Window: maxWindow + 1}, {Window: 2},
+		{Method: -1}, {Method: 2}, {Method: MethodSimhash, Window: -1},
+		{Method: MethodSimhash, Window: maxWindow + 1}, {Window: 2},
 	} {
 		if _, err := NewAnalyzer(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
@@ -319,7 +328,8 @@ func TestTextIsNotKept(t *testing.T) {
 				b[i] = 'x'
 			}
 			if got := a.Text(text); got != want {
-				t.Errorf("%s, %s: %+v after another text was overwritten, want %+v", a.Name(), name, got, want)
+				t.Errorf("%s, %s: %+v after another text was overwritten, want %+v", a.Name(),
+					name, got, want)
 			}
 		}
 	}
@@ -357,7 +367,9 @@ func TestNoAllocations(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ", "a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327", "ก" + strings.Repeat("\u0e38", 3000)} {
+	for _, s := range []string{"", "Hello, world", "İstanbul ñ 中文 กำ น้ํา ｶﾞ ﷺ",
+		"a\xff\xc0\x80\xed\xa0\x80b", "a\u0345\u0301", "i\u09cb\u0307", "\u1e9e\u0327",
+		"ก" + strings.Repeat("\u0e38", 3000)} {
 		f.Add(s)
 	}
 	plain, simhash := newAnalyzer(f, Options{}), newAnalyzer(f, Options{Method: MethodSimhash})
@@ -376,7 +388,8 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 		for _, a := range []*Analyzer{plain, simhash} {
-			if got, want := a.Text(s), naiveSignature(a.options, s); got != want && !beyondOracle(s) {
+			if got, want := a.Text(s), naiveSignature(a.options, s); got != want &&
+				!beyondOracle(s) {
 				t.Fatalf("%s: %+v, want %+v", a.Name(), got, want)
 			}
 		}

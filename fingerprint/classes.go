@@ -20,20 +20,21 @@ import (
 type class uint8
 
 const (
-	separator       class = iota
-	ignorable             // default ignorable (joiners, soft hyphen, variation selectors), tatweel, optional points
-	letter                // a letter or digit that is its own normal form
-	letterComposing       // the same, but a mark after it may compose with it
-	letterMaybe           // a conjoining jamo that may compose with the letter before it
-	cased                 // differs from its normal form in case or width only
-	single                // a token of its own
-	singleComposing       // the same, but a mark after it may compose with it
-	unknown               // not assigned in Unicode 15.0: a token of its own, never normalized
-	slow                  // needs the normalizer
-	slowMark              // needs the normalizer, together with the character before it
-	maybeMark             // a mark that may compose with the character before it
-	markStarter           // a mark of combining class 0
-	markComposing         // the same, but a mark after it may compose with it
+	separator class = iota
+	// default ignorable (joiners, soft hyphen, variation selectors), tatweel, optional points
+	ignorable
+	letter          // a letter or digit that is its own normal form
+	letterComposing // the same, but a mark after it may compose with it
+	letterMaybe     // a conjoining jamo that may compose with the letter before it
+	cased           // differs from its normal form in case or width only
+	single          // a token of its own
+	singleComposing // the same, but a mark after it may compose with it
+	unknown         // not assigned in Unicode 15.0: a token of its own, never normalized
+	slow            // needs the normalizer
+	slowMark        // needs the normalizer, together with the character before it
+	maybeMark       // a mark that may compose with the character before it
+	markStarter     // a mark of combining class 0
+	markComposing   // the same, but a mark after it may compose with it
 
 	// The classes from markOrdered on are marks: twice the rank of the combining class,
 	// plus 1 if the mark binds the next letter of a script without spaces (such as the
@@ -58,8 +59,10 @@ func (c class) staysAsIs(previous class) bool {
 	case c == maybeMark:
 		return previous == letter || previous == single || previous == markStarter
 	case c >= markOrdered:
-		return previous == letter || previous == letterComposing || previous == single || previous == singleComposing ||
-			previous == markStarter || previous == markComposing || markOrdered <= previous && previous <= c
+		return previous == letter || previous == letterComposing || previous == single ||
+			previous == singleComposing ||
+			previous == markStarter || previous == markComposing ||
+			markOrdered <= previous && previous <= c
 	}
 	return false
 }

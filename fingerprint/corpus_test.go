@@ -13,19 +13,25 @@ type language struct {
 	capitals   bool
 	unspaced   bool
 	vocabulary int
-	length     float64 // mean word length; a token takes as many bytes as in the declaration of human rights
+	// mean word length; a token takes as many bytes as in the declaration of human rights
+	length float64
 }
 
 var languages = []language{
-	{name: "english", letters: "etaoinshrdlucmfwypvbgkjxqz", capitals: true, vocabulary: 20000, length: 5.8},
-	{name: "german", letters: "enisratdhulcgmobwfkzpvüßäöjyxq", capitals: true, vocabulary: 30000, length: 7.3},
-	{name: "cyrillic", letters: "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф", capitals: true, vocabulary: 40000, length: 7.7},
-	{name: "arabic", letters: "اليمونرتبةعدسفهكقأحجشطصخإذىضزثئءغآظ", vocabulary: 40000, length: 5.4},
+	{name: "english", letters: "etaoinshrdlucmfwypvbgkjxqz", capitals: true,
+		vocabulary: 20000, length: 5.8},
+	{name: "german", letters: "enisratdhulcgmobwfkzpvüßäöjyxq", capitals: true,
+		vocabulary: 30000, length: 7.3},
+	{name: "cyrillic", letters: "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэф", capitals: true,
+		vocabulary: 40000, length: 7.7},
+	{name: "arabic", letters: "اليمونرتبةعدسفهكقأحجشطصخإذىضزثئءغآظ",
+		vocabulary: 40000, length: 5.4},
 	{name: "hindi", letters: "कारेनी्तिसमहैपलदोयंबजगुवचधथभटशअडइख", vocabulary: 20000, length: 4.6},
 	{name: "korean", letters: "이다는에의가을로하고지사한기도어인자대서해정리", vocabulary: 40000, length: 3.5},
 	{name: "chinese", letters: "\u4e00\u8d80", unspaced: true, vocabulary: 4000, length: 9},
 	{name: "japanese", letters: "\u3042\u3093", unspaced: true, vocabulary: 4000, length: 12},
-	{name: "thai", letters: "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", unspaced: true, vocabulary: 3000, length: 12},
+	{name: "thai", letters: "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", unspaced: true,
+		vocabulary: 3000, length: 12},
 }
 
 // write makes a text of about size bytes, in sentences. The words have Zipf-like frequencies, and
@@ -38,7 +44,10 @@ func (l language) write(rng *rand.Rand, size int) string {
 		for r := low; r <= high; r++ {
 			letters = append(letters, r)
 		}
-		rng.Shuffle(len(letters), func(i, j int) { letters[i], letters[j] = letters[j], letters[i] })
+		rng.Shuffle(len(letters), func(i, j int) {
+			letters[i],
+				letters[j] = letters[j], letters[i]
+		})
 		letters = letters[:min(len(letters), 3500)]
 	}
 	letterAt := func() rune { // frequencies fall by rank
@@ -46,7 +55,8 @@ func (l language) write(rng *rand.Rand, size int) string {
 	}
 	words := make([]string, l.vocabulary)
 	for rank := range words {
-		mean := l.length * (0.55 + 0.45*math.Log(float64(rank+2))/math.Log(float64(l.vocabulary)/20))
+		mean := l.length * (0.55 +
+			0.45*math.Log(float64(rank+2))/math.Log(float64(l.vocabulary)/20))
 		var b strings.Builder
 		for range 1 + int(rng.NormFloat64()*mean/3+mean-0.5) {
 			b.WriteRune(letterAt())

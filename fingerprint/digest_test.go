@@ -29,11 +29,14 @@ func TestDigestOfChangedTexts(t *testing.T) {
 				swapped, j := slices.Clone(words), rng.IntN(n)
 				swapped[i], swapped[j] = swapped[j], swapped[i]
 				for what, other := range map[string][]string{
-					"a word added": slices.Insert(slices.Clone(words), i, "w"), "a word doubled": slices.Insert(slices.Clone(words), i, words[i]),
-					"a word removed": slices.Delete(slices.Clone(words), i, i+1), "two words swapped": swapped,
-					"a letter added": slices.Replace(slices.Clone(words), i, i+1, words[i]+"x"),
+					"a word added":      slices.Insert(slices.Clone(words), i, "w"),
+					"a word doubled":    slices.Insert(slices.Clone(words), i, words[i]),
+					"a word removed":    slices.Delete(slices.Clone(words), i, i+1),
+					"two words swapped": swapped,
+					"a letter added":    slices.Replace(slices.Clone(words), i, i+1, words[i]+"x"),
 				} {
-					if a.Text(strings.Join(other, " ")).Digest == digest && !slices.Equal(other, words) {
+					if a.Text(strings.Join(other, " ")).Digest == digest &&
+						!slices.Equal(other, words) {
 						t.Errorf("%s, %d words, %s at %d: equal digests", a.Name(), n, what, i)
 					}
 				}
@@ -46,15 +49,19 @@ func TestDigestOfChangedTexts(t *testing.T) {
 func TestDigestOfEqualTexts(t *testing.T) {
 	var b strings.Builder
 	for i := range 2000 {
-		fmt.Fprintf(&b, "%s%d ", []string{"Caf\u00e9", "\ud55c\uad6d\uc5b4", "\u1ec7", "\u05d0\u05bc", "\u30ac\u30ae", "\u6f22\u5b57", "word"}[i%7], i%300)
+		fmt.Fprintf(&b, "%s%d ", []string{"Caf\u00e9", "\ud55c\uad6d\uc5b4", "\u1ec7",
+			"\u05d0\u05bc", "\u30ac\u30ae", "\u6f22\u5b57", "word"}[i%7], i%300)
 	}
 	text := b.String()
 	texts := map[string]string{
-		"text": text, "NFD": norm.NFD.String(text), "NFKD": norm.NFKD.String(text), "full width": width.Widen.String(text),
-		"upper case": strings.ToUpper(text), "white space": strings.ReplaceAll(text, " ", "\t\u3000\n"), "punctuation": strings.ReplaceAll(text, " ", " \u2014 "),
+		"text": text, "NFD": norm.NFD.String(text), "NFKD": norm.NFKD.String(text),
+		"full width": width.Widen.String(text),
+		"upper case": strings.ToUpper(text), "white space": strings.ReplaceAll(text, " ",
+			"\t\u3000\n"), "punctuation": strings.ReplaceAll(text, " ", " \u2014 "),
 	}
 	digest := newAnalyzer(t, Options{}).Text(text).Digest
-	for _, o := range []Options{{}, {Seed: 9}, {Method: MethodSimhash}, {Method: MethodSimhash, Window: 3}} {
+	for _, o := range []Options{{}, {Seed: 9}, {Method: MethodSimhash},
+		{Method: MethodSimhash, Window: 3}} {
 		a := newAnalyzer(t, o)
 		want := a.Text(text)
 		for what, text := range texts {
@@ -76,7 +83,8 @@ func TestDigestJSON(t *testing.T) {
 			t.Errorf("%s, %v; %+v", b, err, got)
 		}
 	}
-	if err := json.Unmarshal([]byte(`{"digest":"xyz"}`), new(document)); !errors.Is(err, ErrSyntax) {
+	if err := json.Unmarshal([]byte(`{"digest":"xyz"}`),
+		new(document)); !errors.Is(err, ErrSyntax) {
 		t.Error(err)
 	}
 }

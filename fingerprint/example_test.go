@@ -40,7 +40,8 @@ func ExampleTokens_stopWords() {
 	if err != nil {
 		panic(err)
 	}
-	tokens := slices.DeleteFunc(fingerprint.Tokens("The fox and the dog"), func(token string) bool { return stop[token] })
+	tokens := slices.DeleteFunc(fingerprint.Tokens("The fox and the dog"),
+		func(token string) bool { return stop[token] })
 	fmt.Printf("%q\n", tokens)
 	// Output: ["fox" "dog"]
 }
@@ -86,7 +87,8 @@ func ExampleAccumulator_weights() {
 
 // With MethodSimhash, windows of words are features.
 func ExampleOptions_shingles() {
-	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 3})
+	a, err := fingerprint.NewAnalyzer(fingerprint.Options{Method: fingerprint.MethodSimhash,
+		Window: 3})
 	if err != nil {
 		panic(err)
 	}

@@ -90,7 +90,8 @@ func Parse(s string) (Fingerprint, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%w: %s is above 2^64-1", ErrSyntax, quote(s))
 	case err != nil || base == 16 && len(digits) > 16:
-		return 0, fmt.Errorf("%w: %s; want 16 hex digits, 0x and 1 to 16 hex digits, or a decimal number below 2^64",
+		return 0, fmt.Errorf(
+			"%w: %s; want 16 hex digits, 0x and 1 to 16 hex digits, or a decimal number below 2^64",
 			ErrSyntax, quote(s))
 	}
 	return Fingerprint(n), nil

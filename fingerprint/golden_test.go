@@ -13,7 +13,8 @@ import (
 // The golden fingerprints are part of the disk format: an index holds fingerprints of older builds.
 // A change of testdata/fingerprints/*.golden is a change of the format and requires a new version
 // in the Analyzer's name.
-var update = flag.Bool("update", false, "rewrite the golden fingerprints: this is a change of format")
+var update = flag.Bool(
+	"update", false, "rewrite the golden fingerprints: this is a change of format")
 
 const goldenDir = "../testdata/fingerprints"
 
@@ -39,11 +40,13 @@ func TestGolden(t *testing.T) {
 		}
 		// A checkout may change line ends; they are separators either way.
 		var got bytes.Buffer
-		fmt.Fprintf(&got, "# fingerprint, shingles, digest, tokens, short, analyzer. Part of the disk format: see golden_test.go.\n")
+		fmt.Fprintf(&got, "# fingerprint, shingles, digest, tokens, short, analyzer. Part of the "+
+			"disk format: see golden_test.go.\n")
 		for _, o := range goldenOptions() {
 			a := newAnalyzer(t, o)
 			s := a.Text(string(text))
-			fmt.Fprintf(&got, "%v %v %v %d %v %s\n", s.Fingerprint, s.Shingles, s.Digest, s.Tokens, s.Short, a.Name())
+			fmt.Fprintf(&got, "%v %v %v %d %v %s\n", s.Fingerprint, s.Shingles, s.Digest, s.Tokens,
+				s.Short, a.Name())
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
 		if *update {
@@ -58,7 +61,8 @@ func TestGolden(t *testing.T) {
 		}
 		want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
 		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: a change of format.\n got:\n%swant:\n%s", filepath.Base(file), got.Bytes(), want)
+			t.Errorf("%s: a change of format.\n got:\n%swant:\n%s", filepath.Base(file),
+				got.Bytes(), want)
 		}
 	}
 }

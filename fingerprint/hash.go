@@ -53,11 +53,13 @@ const hashPadding = 16
 func hashToken(b []byte, size int) uint64 {
 	before, left := uint64(0), size
 	for ; left > 16; left -= 16 {
-		before = hash16(before^binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), size)
+		before = hash16(before^binary.LittleEndian.Uint64(b),
+			binary.LittleEndian.Uint64(b[8:]), size)
 		b = b[16:]
 	}
 	mask := &firstBytes[left]
-	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0], binary.LittleEndian.Uint64(b[8:])&mask[1], size)
+	return hash16(before^binary.LittleEndian.Uint64(b)&mask[0],
+		binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
 // firstBytes holds, for each size, the mask of the first size bytes of 16.

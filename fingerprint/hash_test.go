@@ -41,7 +41,8 @@ func TestHashToken(t *testing.T) {
 			t.Fatalf("seed %d: padded(%x) = %x, want %x", seed, b, got, want)
 		}
 	}
-	for token, want := range map[string]uint64{"": 0xb560e0edae8170ea, "a": 0x11997a49c88703dd, "the": 0x795c5a4272628629, "неприкосновенность": 0xcfc507682341fb27} {
+	for token, want := range map[string]uint64{"": 0xb560e0edae8170ea, "a": 0x11997a49c88703dd,
+		"the": 0x795c5a4272628629, "неприкосновенность": 0xcfc507682341fb27} {
 		if got := padded([]byte(token)); got != want {
 			t.Errorf("padded(%q) = %#x, want %#x", token, got, want)
 		}
@@ -64,7 +65,8 @@ func TestWordAtStart(t *testing.T) {
 				wantWord, wantStop = wantWord&(1<<(8*place)-1), 0x80<<(8*place)
 			}
 			if word, stop := wordAtStart(x); word != wantWord || stop != wantStop {
-				t.Fatalf("%016x: word %016x to %016x, want %016x to %016x", x, word, stop, wantWord, wantStop)
+				t.Fatalf("%016x: word %016x to %016x, want %016x to %016x", x, word, stop,
+					wantWord, wantStop)
 			}
 		}
 	}

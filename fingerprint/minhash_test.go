@@ -51,7 +51,8 @@ func TestTextsOfBatches(t *testing.T) {
 					}
 					text := strings.ReplaceAll(b.String(), "%d", "")
 					if got, want := a.Text(text), naiveSignature(o, text); got != want {
-						t.Fatalf("%s, %d words of %d: %+v, want %+v", a.Name(), n, distinct, got, want)
+						t.Fatalf("%s, %d words of %d: %+v, want %+v", a.Name(), n,
+							distinct, got, want)
 					}
 				}
 			}

@@ -53,7 +53,8 @@ func (n *normalizer) form(t *tables, text []byte, start, end int) []byte {
 		n.cache = make([]cachedForm, cacheSize) // most texts do not need it
 	}
 	mask := &firstBytes[size]
-	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]} // a sequence has no byte of 0
+	// a sequence has no byte of 0
+	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]}
 	c := &n.cache[hash16(key[0], key[1], size)%cacheSize]
 	if c.sequence != key {
 		normal := n.normalize(t, text[start:end])
@@ -99,7 +100,8 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 
 // afterwards lists the replacements in composed text.
 var afterwards = [][2][]byte{
-	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")}, // Thai sara am; no other character decomposes to this
+	// Thai sara am; no other character decomposes to this
+	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")},
 	{[]byte("\u0ECD\u0EB2"), []byte("\u0EB3")}, // Lao sara am
 	{[]byte("\u034F"), nil},                    // package norm inserts it after 30 marks
 }

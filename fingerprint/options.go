@@ -76,7 +76,8 @@ func (o *Options) name() string {
 // another version is an error, which wraps [ErrOptions].
 func ParseAnalyzer(name string) (*Analyzer, error) {
 	fail := func(format string, args ...any) (*Analyzer, error) {
-		return nil, fmt.Errorf("%w: analyzer %q: "+format, append([]any{ErrOptions, name}, args...)...)
+		return nil, fmt.Errorf("%w: analyzer %q: "+format,
+			append([]any{ErrOptions, name}, args...)...)
 	}
 	parts := strings.Split(name, " ")
 	var o Options

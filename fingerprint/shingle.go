@@ -54,7 +54,8 @@ func (s *ShingleSignature) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s; want the 64 hex digits of a shingle signature", ErrSyntax, quote(string(text)))
+	return fmt.Errorf("%w: %s; want the 64 hex digits of a shingle signature", ErrSyntax,
+		quote(string(text)))
 }
 
 // shingleBins are the bins of the MinHash of shingles: one permutation (Li, Owen and Zhang 2012),
@@ -95,7 +96,8 @@ func (b *shingleBins) signature() (s ShingleSignature) {
 	}
 	round, filled := s, full
 	var planes [8]ShingleSignature
-	for t, distance := 1, 0; t < len(b) && filled[0]&filled[1]&filled[2]&filled[3] != ^uint64(0); t++ {
+	for t, distance := 1, 0; t < len(b) &&
+		filled[0]&filled[1]&filled[2]&filled[3] != ^uint64(0); t++ {
 		distance += t
 		k := bits.TrailingZeros(uint(t))
 		if t == 1<<k {

@@ -17,13 +17,15 @@ func TestShingleSignatureText(t *testing.T) {
 	}
 	s := ShingleSignature{1, 0xabcdef, 1 << 63, math.MaxUint64}
 	const text = "0000000000000001" + "0000000000abcdef" + "8000000000000000" + "ffffffffffffffff"
-	if b, err := s.AppendText([]byte("x")); string(b) != "x"+text || err != nil || s.String() != text {
+	if b, err := s.AppendText([]byte("x")); string(b) != "x"+text || err != nil ||
+		s.String() != text {
 		t.Errorf("%s, %v, %v", b, err, s)
 	}
 	for _, d := range []document{{}, {s}} {
 		b, err := json.Marshal(d)
 		var got document
-		if err != nil || json.Unmarshal(b, &got) != nil || got != d || d.S.IsZero() != (string(b) == "{}") {
+		if err != nil || json.Unmarshal(b, &got) != nil || got != d ||
+			d.S.IsZero() != (string(b) == "{}") {
 			t.Errorf("%s, %v: %+v", b, err, got)
 		}
 	}
@@ -31,9 +33,11 @@ func TestShingleSignatureText(t *testing.T) {
 	if err := upper.UnmarshalText([]byte(strings.ToUpper(text))); err != nil || upper != s {
 		t.Errorf("%v, %v", upper, err)
 	}
-	for _, in := range []string{"", "1", text[1:], text + "0", "x" + text[1:], "0x" + text[2:], strings.Repeat(text, 100)} {
+	for _, in := range []string{"", "1", text[1:], text + "0", "x" + text[1:], "0x" + text[2:],
+		strings.Repeat(text, 100)} {
 		got := s
-		if err := got.UnmarshalText([]byte(in)); !errors.Is(err, ErrSyntax) || got != s || len(err.Error()) > 200 {
+		if err := got.UnmarshalText([]byte(in)); !errors.Is(err, ErrSyntax) || got != s ||
+			len(err.Error()) > 200 {
 			t.Errorf("%q: %v, %v", in, got, err)
 		}
 	}
@@ -68,7 +72,8 @@ func TestShinglesEstimateJaccard(t *testing.T) {
 		return b.signature()
 	}
 	for _, c := range []struct{ both, each int }{
-		{0, 1}, {1, 1}, {2, 1}, {5, 1}, {5, 3}, {8, 4}, {16, 4}, {30, 4}, {40, 20}, {76, 4}, {97, 3}, {100, 40}, {196, 4}, {300, 30}, {1000, 100},
+		{0, 1}, {1, 1}, {2, 1}, {5, 1}, {5, 3}, {8, 4}, {16, 4}, {30, 4}, {40, 20}, {76, 4},
+		{97, 3}, {100, 40}, {196, 4}, {300, 30}, {1000, 100},
 	} {
 		var sum, squares float64
 		for range pairs {
@@ -84,12 +89,14 @@ func TestShinglesEstimateJaccard(t *testing.T) {
 		mean, want := sum/float64(pairs), 128*(1-j)
 		deviation := math.Sqrt(squares/float64(pairs) - mean*mean)
 		independent := math.Sqrt(256 * (1 - j) / 2 * (1 + j) / 2)
-		t.Logf("%4d shingles, J = %.3f: distance %6.2f, want %6.2f, standard deviation %5.2f, with independent samples %5.2f", c.both+c.each, j, mean, want, deviation, independent)
+		t.Logf("%4d shingles, J = %.3f: distance %6.2f, want %6.2f, standard deviation %5.2f, "+
+			"with independent samples %5.2f", c.both+c.each, j, mean, want, deviation, independent)
 		if math.Abs(mean-want) > 5*deviation/math.Sqrt(float64(pairs)) {
 			t.Errorf("%+v: mean distance %.2f, want %.2f", c, mean, want)
 		}
 		if deviation > 1.1*independent {
-			t.Errorf("%+v: standard deviation %.2f, with independent samples %.2f", c, deviation, independent)
+			t.Errorf("%+v: standard deviation %.2f, with independent samples %.2f", c,
+				deviation, independent)
 		}
 	}
 }

@@ -115,7 +115,8 @@ func (t *tokenizer) characters(limit int) {
 		switch {
 		case r < 0x80 && c == separator && marks:
 			t.endToken()
-		case r < 0x80 || r < 0x800 && t.tables.twoByte[r] != 0 || size == 3 && c.isLetter() && i+8 <= len(text):
+		case r < 0x80 || r < 0x800 && t.tables.twoByte[r] != 0 || size == 3 && c.isLetter() &&
+			i+8 <= len(text):
 			if t.unspaced {
 				t.endToken()
 			}
@@ -261,7 +262,8 @@ func (t *tokenizer) fastPath(limit int) {
 				for end := min(len(text)-8, i+len(token)-size-hashPadding); i <= end; i += 3 {
 					x := binary.LittleEndian.Uint64(text[i:])
 					c := t.tables.class[threeBytes(x)]
-					if !isThreeBytes(x) || !c.isLetter() && (previous == slow || !c.staysAsIs(previous)) {
+					if !isThreeBytes(x) || !c.isLetter() &&
+						(previous == slow || !c.staysAsIs(previous)) {
 						break
 					}
 					binary.LittleEndian.PutUint32(token[size:], uint32(x))
@@ -320,11 +322,13 @@ func (t *tokenizer) singles(i, limit int) int {
 	hashes := slices.Grow(t.hashes, limit-n)[:limit]
 	x := binary.LittleEndian.Uint64(text[i:])
 	c := t.tables.classAhead(x)
-	for n < limit && i+2*hashPadding <= len(text) && (c == single || c == singleComposing || c == separator) {
+	for n < limit && i+2*hashPadding <= len(text) &&
+		(c == single || c == singleComposing || c == separator) {
 		end, previous := i+3, c
 		next := binary.LittleEndian.Uint64(text[end:])
 		nextClass := t.tables.classAhead(next)
-		for nextClass.combines() && c != separator && nextClass.staysAsIs(previous) && !nextClass.conjoins() && end+2*hashPadding <= len(text) {
+		for nextClass.combines() && c != separator && nextClass.staysAsIs(previous) &&
+			!nextClass.conjoins() && end+2*hashPadding <= len(text) {
 			end, previous = end+3, nextClass
 			next = binary.LittleEndian.Uint64(text[end:])
 			nextClass = t.tables.classAhead(next)

@@ -70,17 +70,20 @@ func TestFrozenProperties(t *testing.T) {
 			}
 		}
 	}
-	if n := len(loadProperties()); !property('a').is(letterProperty) || property('A').folded != 'a' || n != unicode.MaxRune+1 {
+	if n := len(loadProperties()); !property('a').is(letterProperty) ||
+		property('A').folded != 'a' || n != unicode.MaxRune+1 {
 		t.Errorf("%d characters, and %q is %+v", n, 'A', property('A'))
 	}
 }
 
 func writeProperties(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Runs of characters of Unicode 15.0 from U+0000 on: the last of the run, flags (see unicode15_test.go), and what to add to fold its case.\n")
+	b.WriteString("# Runs of characters of Unicode 15.0 from U+0000 on: the last of the run, " +
+		"flags (see unicode15_test.go), and what to add to fold its case.\n")
 	for r := rune(0); r <= unicode.MaxRune; {
 		last, p := r, propertyNow(r)
-		for last < unicode.MaxRune && propertyNow(last+1) == (runeProperty{p.flags, last + 1 + p.folded - r}) {
+		for last < unicode.MaxRune &&
+			propertyNow(last+1) == (runeProperty{p.flags, last + 1 + p.folded - r}) {
 			last++
 		}
 		fmt.Fprintf(&b, "%x %d %d\n", last, p.flags, p.folded-r)
@@ -99,7 +102,8 @@ func propertyNow(r rune) runeProperty {
 	}
 	for flag, is := range map[propertyFlags]bool{
 		letterProperty: unicode.In(r, unicode.L, unicode.N), markProperty: unicode.Is(unicode.M, r),
-		unknownProperty: isUnknown(r), ignorableProperty: isIgnorable(r), singleProperty: isSingle(r),
+		unknownProperty: isUnknown(r), ignorableProperty: isIgnorable(r),
+		singleProperty: isSingle(r),
 	} {
 		if is {
 			p.flags |= flag
@@ -109,19 +113,23 @@ func propertyNow(r rune) runeProperty {
 }
 
 func isUnknown(r rune) bool {
-	return r < 0x40000 && unicode.Is(unicode.Cn, r) && !unicode.In(r, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point)
+	return r < 0x40000 && unicode.Is(unicode.Cn, r) &&
+		!unicode.In(r, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 func isIgnorable(r rune) bool {
 	switch {
 	case r == '\u0640' || r == '\u07FA' || 0xE0000 <= r && r < 0xE1000:
 		return true
-	case unicode.Is(unicode.Mn, r) && (0x0591 <= r && r <= 0x05C7 || 0x064B <= r && r <= 0x0652 || r == 0x0670 || 0x06D6 <= r && r <= 0x06ED):
+	case unicode.Is(unicode.Mn, r) && (0x0591 <= r && r <= 0x05C7 || 0x064B <= r && r <= 0x0652 ||
+		r == 0x0670 || 0x06D6 <= r && r <= 0x06ED):
 		return true
-	case 0xFFF9 <= r && r <= 0xFFFB || 0x13430 <= r && r <= 0x1343F || unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark):
+	case 0xFFF9 <= r && r <= 0xFFFB || 0x13430 <= r && r <= 0x1343F ||
+		unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark):
 		return false
 	}
-	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+	return unicode.In(r, unicode.Cf, unicode.Variation_Selector,
+		unicode.Other_Default_Ignorable_Code_Point)
 }
 
 func isSingle(r rune) bool {
@@ -129,8 +137,11 @@ func isSingle(r rune) bool {
 		return false
 	}
 	return 0x3000 <= r && r <= 0x30FF || unicode.In(r,
-		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, unicode.Tangut, unicode.Nushu,
-		unicode.Khitan_Small_Script, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tai_Le,
-		unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet, unicode.Ahom, unicode.Javanese, unicode.Balinese,
+		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi,
+		unicode.Tangut, unicode.Nushu,
+		unicode.Khitan_Small_Script, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+		unicode.Tai_Le,
+		unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet, unicode.Ahom, unicode.Javanese,
+		unicode.Balinese,
 		unicode.Egyptian_Hieroglyphs, unicode.Cuneiform, unicode.Anatolian_Hieroglyphs)
 }

@@ -35,7 +35,8 @@ func (m modelled) add(t *testing.T, docs ...index.Document) {
 func numbered(n int) []index.Document {
 	docs := make([]index.Document, n)
 	for i := range docs {
-		docs[i] = index.Document{Key: fmt.Sprint("page ", i), Fingerprint: fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15), Tokens: 9}
+		docs[i] = index.Document{Key: fmt.Sprint("page ", i),
+			Fingerprint: fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15), Tokens: 9}
 	}
 	return docs
 }
@@ -61,7 +62,8 @@ func TestRepeatedKeysAndIDs(t *testing.T) {
 	m := openModelled(t, index.Options{MaxDistance: 2})
 	defer m.Index.Close()
 	m.add(t, numbered(n)...)
-	m.add(t, index.Document{Fingerprint: 5}, index.Document{Fingerprint: 5, Scope: "s"}) // IDs from n+1 on
+	// IDs from n+1 on
+	m.add(t, index.Document{Fingerprint: 5}, index.Document{Fingerprint: 5, Scope: "s"})
 	all := keysOf(numbered(n))
 	for i, keys := range [][]string{
 		slices.Concat(all[:1500], []string{""}, all[:1500], all[1000:2500]),

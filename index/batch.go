@@ -50,7 +50,9 @@ func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answe
 // batchWindow is the number of queries of one pass over the index.
 var batchWindow = 1 << 20
 
-func (x *Index) queryBatch(ctx context.Context, queries []Query, yield func(Answer, error) bool) (err error) {
+func (x *Index) queryBatch(
+	ctx context.Context, queries []Query, yield func(Answer, error) bool,
+) (err error) {
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))
 	if err != nil {
 		return err
@@ -93,7 +95,8 @@ func (s *state) scans(ctx context.Context, queries, k int) bool {
 	if scans, set := testhook.ScannedBatches(ctx); set {
 		return scans
 	}
-	return scanIsFaster(s.plan, queries, k, int64(s.tables.PackedEntries()), 1-s.tables.PackedCached())
+	return scanIsFaster(s.plan, queries, k, int64(s.tables.PackedEntries()),
+		1-s.tables.PackedCached())
 }
 
 // scanIsFaster compares the estimated times of single queries and of a pass over the index.
@@ -105,7 +108,8 @@ func scanIsFaster(p *plan.Plan, queries, k int, packed int64, toRead float64) bo
 	)
 	e := p.Estimate(packed)
 	oneByOne := float64(queries) * (e.Warm + (e.Disk-e.Warm)*toRead)
-	pass := float64(queries)*prepareQuery + float64(packed)*(readEntry+scan.Estimate(queries, k, packed))
+	pass := float64(queries)*prepareQuery + float64(packed)*(readEntry+
+		scan.Estimate(queries, k, packed))
 	return queries >= leastBatch && pass < oneByOne
 }
 
@@ -132,15 +136,20 @@ type answers struct {
 
 // answer answers the queries of a window, with workers that run ahead of the loop. It returns
 // more = false if the loop has ended.
-func (w *queryWindow) answer(ctx context.Context, readers []*reader, yield func(Answer, error) bool) (more bool, err error) {
-	for a, err := range ordered.All(ctx, len(readers), len(readers)*answersAhead, func(p *ordered.Pipe[answers]) error {
-		for start := 0; start < len(w.queries); start += answerLen {
-			if err := p.Go(func(worker int) (answers, error) { return w.answers(p.Context(), readers[worker], start), nil }); err != nil {
-				return err
+func (w *queryWindow) answer(
+	ctx context.Context, readers []*reader, yield func(Answer, error) bool,
+) (more bool, err error) {
+	for a, err := range ordered.All(ctx, len(readers), len(readers)*answersAhead,
+		func(p *ordered.Pipe[answers]) error {
+			for start := 0; start < len(w.queries); start += answerLen {
+				if err := p.Go(func(worker int) (answers, error) {
+					return w.answers(p.Context(), readers[worker], start), nil
+				}); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}) {
+			return nil
+		}) {
 		if err != nil {
 			return false, err
 		}
@@ -240,19 +249,23 @@ func scanFor(ctx context.Context, readers []*reader, queries []Query, k int) (*b
 		h.starts[i+1] += h.starts[i]
 	}
 	slices.SortFunc(h.hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored))
+		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance),
+			cmp.Compare(a.stored, b.stored))
 	})
 	return h, nil
 }
 
 // scan calls found with the hits of prepared queries among the stored fingerprints from first
 // to last.
-func (r *reader) scan(ctx context.Context, first, last uint64, queries *scan.Queries, found func(hit)) error {
+func (r *reader) scan(
+	ctx context.Context, first, last uint64, queries *scan.Queries, found func(hit),
+) error {
 	fps := make([]uint64, 0, scanned)
 	ids := make([]uint64, 0, scanned) // of the only document of each; 0 if it has several
 	compare := func() error {
 		queries.Scan(fps, func(m scan.Match) {
-			found(hit{stored: fps[m.At], id: ids[m.At], query: uint32(m.Query), block: -1, distance: uint8(m.Distance)})
+			found(hit{stored: fps[m.At], id: ids[m.At], query: uint32(m.Query), block: -1,
+				distance: uint8(m.Distance)})
 		})
 		fps, ids = fps[:0], ids[:0]
 		return ctx.Err()

@@ -41,8 +41,10 @@ func TestScanOfColdIndexes(t *testing.T) {
 		{pages, 1_000_000, 100_000_000, 1, true},
 		{pages, 10_000, 10_000_000, 0, false},
 	} {
-		if got := scanIsFaster(c.plan, c.queries, c.plan.MaxDistance, c.packed, c.toRead); got != c.want {
-			t.Errorf("%d queries within %d bits of %d fingerprints, %g of them to be read: a pass is %v", c.queries, c.plan.MaxDistance, c.packed, c.toRead, got)
+		if got := scanIsFaster(c.plan, c.queries, c.plan.MaxDistance, c.packed,
+			c.toRead); got != c.want {
+			t.Errorf("%d queries within %d bits of %d fingerprints, %g of them to be read: a "+
+				"pass is %v", c.queries, c.plan.MaxDistance, c.packed, c.toRead, got)
 		}
 	}
 }
@@ -62,7 +64,8 @@ func TestQueryBatchStopsInPlace(t *testing.T) {
 	x := openMem(t, o)
 	docs, queries := make([]Document, 30_000), make([]Query, 10_000)
 	for i := range docs {
-		docs[i] = Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Key: fmt.Sprintf("https://example.com/%d/%x", i, rng.Uint64())}
+		docs[i] = Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()),
+			Key: fmt.Sprintf("https://example.com/%d/%x", i, rng.Uint64())}
 	}
 	must(t, x.Add(ctx, docs...))
 	must(t, x.Close())

@@ -24,7 +24,8 @@ func TestTimesOutOfRange(t *testing.T) {
 	must(t, x.Add(ctx, Document{Key: "last", Fingerprint: 1}))
 	now = time.Unix(-5, 0)
 	must(t, x.Add(ctx, Document{Key: "first", Fingerprint: 1 << 20}))
-	for key, want := range map[string]int64{"last": time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix(), "first": 0} {
+	for key, want := range map[string]int64{"last": time.Date(9999, 12, 31, 23, 59, 59, 0,
+		time.UTC).Unix(), "first": 0} {
 		d, found, err := x.Get(ctx, key)
 		if err != nil || !found || d.Added.Unix() != want || d.Added.Before(time.Unix(0, 0)) {
 			t.Errorf("%s: %v, %v", key, d, err)
@@ -40,7 +41,8 @@ func TestTimesOutOfRange(t *testing.T) {
 	if n, err := x.Expire(ctx, Expiry{MaxAge: time.Hour}); n != 0 || err != nil {
 		t.Errorf("%d documents expired, %v", n, err)
 	}
-	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil || !strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
+	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
 		t.Errorf("below 0: %d, %v", n, err)
 	}
 }
@@ -54,7 +56,8 @@ func TestShingleCache(t *testing.T) {
 		}
 		return s
 	}
-	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1, 64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
+	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1,
+		64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
 		c := newShingleCache(limit)
 		var wg sync.WaitGroup
 		for g := range uint64(4) {
@@ -76,7 +79,8 @@ func TestShingleCache(t *testing.T) {
 			c.put(id, shingleOf(id))
 		}
 		for id := range slots {
-			if shingle, known := c.get(id); !shingleOf(id).IsZero() && (!known || shingle != shingleOf(id)) {
+			if shingle, known := c.get(id); !shingleOf(id).IsZero() &&
+				(!known || shingle != shingleOf(id)) {
 				t.Fatalf("%d slots: %d is %v, known is %v", slots, id, shingle, known)
 			}
 		}
@@ -98,7 +102,10 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 	const near = 200
 	for i := range near {
 		fp := testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))
-		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)), Fingerprint: fingerprint.Fingerprint(fp), Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(), rng.Uint64()}}))
+		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)),
+			Fingerprint: fingerprint.Fingerprint(fp),
+			Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(),
+				rng.Uint64()}}))
 	}
 	for round := range 3 {
 		for _, rule := range []int{-1, 44, 130, 256 + 6} {
@@ -106,12 +113,14 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 				var shingle fingerprint.ShingleSignature
 				shingle[q] = 1
 				x.opts.MaxShingleDistance = rule
-				got, err := x.Query(t.Context(), Query{Signature: fingerprint.Signature{Shingles: shingle}})
+				got, err := x.Query(t.Context(),
+					Query{Signature: fingerprint.Signature{Shingles: shingle}})
 				must(t, err)
 				want := 0
 				for d, err := range x.Documents(t.Context()) {
 					must(t, err)
-					if distance := d.Fingerprint.Distance(0); rule < 0 || distance+d.Shingles.Distance(shingle) <= rule {
+					if distance := d.Fingerprint.Distance(0); rule < 0 ||
+						distance+d.Shingles.Distance(shingle) <= rule {
 						want++
 					}
 				}

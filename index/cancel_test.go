@@ -111,9 +111,11 @@ var cancelledCalls = []struct {
 	{"Checkpoint", false, func(ctx context.Context, x *index.Index) effect {
 		return effect{err: x.Checkpoint(ctx, "checkpoint")}
 	}},
-	{"rewrite.Repack", false, func(ctx context.Context, x *index.Index) effect { // as far as freezing; histories compact to the end
+	// as far as freezing; histories compact to the end
+	{"rewrite.Repack", false, func(ctx context.Context, x *index.Index) effect {
 		gaveUp := errors.New("gave up")
-		err := rewrite.Repack(ctx, x, func(ctx context.Context, _ rewrite.Frozen) (rewrite.Packed, error) {
+		err := rewrite.Repack(ctx, x, func(ctx context.Context,
+			_ rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, errors.Join(gaveUp, ctx.Err())
 		})
 		if errors.Is(err, gaveUp) && !errors.Is(err, context.Canceled) {
@@ -125,7 +127,9 @@ var cancelledCalls = []struct {
 		_, err := x.Duplicates(ctx, 1, 2, 3)
 		return effect{err: err}
 	}},
-	{"Sync", false, func(ctx context.Context, x *index.Index) effect { return effect{err: x.Sync(ctx)} }},
+	{"Sync", false, func(ctx context.Context, x *index.Index) effect {
+		return effect{err: x.Sync(ctx)}
+	}},
 }
 
 func queryBatch(ctx context.Context, x *index.Index) (e effect) {
@@ -170,7 +174,8 @@ func TestCallsAreRefused(t *testing.T) {
 			must(t, e.err)
 		}
 	}
-	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs", "DeleteBefore", "Expire", "rewrite.Repack"}; !slices.Equal(refused, want) {
+	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs",
+		"DeleteBefore", "Expire", "rewrite.Repack"}; !slices.Equal(refused, want) {
 		t.Errorf("to be read: %v are refused", refused)
 	}
 	_, err := x.CheckAndAdd(ctx, docs[0])
@@ -192,7 +197,8 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 	for i, typ := 0, reflect.TypeFor[*index.Index](); i < typ.NumMethod(); i++ {
 		m := typ.Method(i)
-		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() && !names[m.Name] {
+		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() &&
+			!names[m.Name] {
 			t.Errorf("%s is not tried", m.Name)
 		}
 	}
@@ -214,7 +220,8 @@ func TestCancelledAnywhere(t *testing.T) {
 	for _, c := range cancelledCalls {
 		t.Run(c.name, func(t *testing.T) {
 			counted := testhook.NewCountdown(-1)
-			if e := c.call(counted, openCancelled(t, index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
+			if e := c.call(counted, openCancelled(t,
+				index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
 				t.Fatal(e.err)
 			}
 			asked, cancelled := counted.Asked(), 0
@@ -251,9 +258,12 @@ func compareAfter(x *index.Index, before *indextest.Model, did int) error {
 	if did < 0 { // any of them
 		left, err := indextest.AllDocuments(x)
 		if err != nil || len(left) != len(before.Docs)+did {
-			return fmt.Errorf("%d documents are there, and %d were removed of %d: %w", len(left), -did, len(before.Docs), err)
+			return fmt.Errorf("%d documents are there, and %d were removed of %d: %w", len(left),
+				-did, len(before.Docs), err)
 		}
-		want.Docs = want.Docs.Without(func(d *index.Document) bool { return !slices.Contains(left, *d) })
+		want.Docs = want.Docs.Without(func(d *index.Document) bool {
+			return !slices.Contains(left, *d)
+		})
 	}
 	for i := 0; i < len(want.Docs); i += 10 {
 		if err := want.Query(x, want.Docs[i], 0, 0); err != nil {

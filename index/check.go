@@ -23,7 +23,8 @@ type Status int
 const (
 	New       Status = iota + 1 // no stored document matches; the document is stored
 	Duplicate                   // another stored document matches
-	Known                       // a document with this key was stored, and no other document matches
+	// a document with this key was stored, and no other document matches
+	Known
 )
 
 var statusNames = [...]string{"no verdict", "new", "duplicate", "known"}
@@ -40,8 +41,10 @@ func (s Status) String() string {
 type Verdict struct {
 	Status   Status
 	Document Document // as stored; ID and Added are zero if the document was not stored
-	Of       Match    // for Duplicate, the nearest document, by distance, then ID; for Known, the earlier version
-	Removed  bool     // the document that had the key was removed, for a Duplicate that is not stored
+	// for Duplicate, the nearest document, by distance, then ID; for Known, the earlier version
+	Of Match
+	// the document that had the key was removed, for a Duplicate that is not stored
+	Removed bool
 }
 
 const (
@@ -134,7 +137,9 @@ func (c *call) process(x *Index) { c.verdicts, c.last, c.err = x.processWindow(c
 
 // waitAndProcessWindow waits for a turn and calls processWindow. A single document may be processed
 // in the turn of another one.
-func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Verdict, *store.Commit, error) {
+func (x *Index) waitAndProcessWindow(
+	ctx context.Context, docs []Document,
+) ([]Verdict, *store.Commit, error) {
 	own := &call{ctx: ctx, docs: docs}
 	var single chan *call // nil, on which no send succeeds, for several documents
 	if len(docs) == 1 {
@@ -157,8 +162,8 @@ func (x *Index) waitAndProcessWindow(ctx context.Context, docs []Document) ([]Ve
 }
 
 // processTogether processes a call of one document, and the ones that wait now, in one window, or
-// in several if documents have one key. After an error, the remaining calls of a window are processed
-// one by one: it may concern only one of them.
+// in several if documents have one key. After an error, the remaining calls of a window are
+// processed one by one: it may concern only one of them.
 func (x *Index) processTogether(own *call) {
 	group, docs := []*call{own}, slices.Clip(own.docs)
 collect:
@@ -193,8 +198,11 @@ collect:
 // Documents are decided and committed while later ones are searched. The verdicts hold once the
 // commit is durable. With an error come the verdicts of the documents that were committed before
 // it.
-func (x *Index) processWindow(ctx context.Context, docs []Document) (verdicts []Verdict, last *store.Commit, err error) {
-	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)), hits: make([][]hit, len(docs)), committedAt: make([]uint64, len(docs)),
+func (x *Index) processWindow(
+	ctx context.Context, docs []Document,
+) (verdicts []Verdict, last *store.Commit, err error) {
+	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)),
+		hits: make([][]hit, len(docs)), committedAt: make([]uint64, len(docs)),
 		origin: slices.Repeat([]int{-1}, len(docs)), superseded: make(map[uint64]int)}
 	w.searching, w.committing = searchChunk, commitLimit
 	if searching, committing, set := testhook.Parts(ctx); set {
@@ -236,10 +244,13 @@ type window struct {
 	state       *state   // of the snapshot
 	committedAt []uint64 // per document, the position of the first recent write after its commit
 	hits        [][]hit  // per document, the stored fingerprints within k bits
-	origin      []int    // per document, the document of the window that it is a duplicate of, or -1
+	// per document, the document of the window that it is a duplicate of, or -1
+	origin []int
 
-	kept         []int                     // documents of the window that are to be stored, or are stored
-	fingerprints []fingerprint.Fingerprint // of kept, in one array since each document is compared with all of them
+	// documents of the window that are to be stored, or are stored
+	kept []int
+	// of kept, in one array since each document is compared with all of them
+	fingerprints []fingerprint.Fingerprint
 	// superseded has the IDs of stored documents that do not count, since a document of the window
 	// counts instead: the earlier versions of documents, and the documents of the window after
 	// their commit.
@@ -277,7 +288,9 @@ func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, e
 	return ordered.All(ctx, len(readers)-1, len(w.docs), func(p *ordered.Pipe[int]) error {
 		for from := 0; from < len(w.docs); from += w.searching {
 			to := min(from+w.searching, len(w.docs))
-			if err := p.Go(func(worker int) (int, error) { return search(p.Context(), readers[1+worker], from, to) }); err != nil {
+			if err := p.Go(func(worker int) (int, error) {
+				return search(p.Context(), readers[1+worker], from, to)
+			}); err != nil {
 				return err
 			}
 		}
@@ -315,7 +328,8 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	case found:
 		verdict.Status, verdict.Of = Duplicate, of
 	case known:
-		verdict.Status, verdict.Of = Known, Match{Document: old, Distance: old.Fingerprint.Distance(doc.Fingerprint)}
+		verdict.Status, verdict.Of = Known, Match{Document: old,
+			Distance: old.Fingerprint.Distance(doc.Fingerprint)}
 	default:
 		verdict.Status = New
 	}
@@ -350,13 +364,16 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 
 // match returns the document that document i is a duplicate of. Either it is stored, or it is the
 // document origin of the window; then only the distance is set.
-func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin int, found bool, err error) {
+func (w *window) match(
+	ctx context.Context, r *reader, i int,
+) (of Match, origin int, found bool, err error) {
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
 	inWindow := w.keptNear(i, rule.MaxDistance)
 	done := false
 	offer := func(c match.Candidate) error {
-		for err == nil && !done && len(inWindow) > 0 && rankOf(&inWindow[0]).before(rank{c.Distance, c.ID}) {
+		for err == nil && !done && len(inWindow) > 0 &&
+			rankOf(&inWindow[0]).before(rank{c.Distance, c.ID}) {
 			done, err = search.Offer(inWindow[0])
 			inWindow = inWindow[1:]
 		}
@@ -378,7 +395,8 @@ func (w *window) match(ctx context.Context, r *reader, i int) (of Match, origin 
 		}
 		d, found, err := r.document(c.id, c.hit.stored)
 		if err == nil && found && d.Scope == doc.Scope {
-			err = offer(match.Candidate{Match: Match{Document: d, Distance: int(c.hit.distance)}, Origin: -1})
+			err = offer(match.Candidate{Match: Match{Document: d, Distance: int(c.hit.distance)},
+				Origin: -1})
 		}
 		if err != nil {
 			return of, -1, false, err
@@ -407,7 +425,9 @@ func (w *window) keptNear(i, k int) (near []match.Candidate) {
 	for n, fp := range w.fingerprints {
 		j := w.kept[n]
 		if d := w.docs[i].Fingerprint.Distance(fp); d <= k && w.docs[j].Scope == w.docs[i].Scope {
-			near = append(near, match.Candidate{Match: Match{Document: w.verdicts[j].Document, Distance: d}, Origin: j})
+			near = append(near,
+				match.Candidate{Match: Match{Document: w.verdicts[j].Document, Distance: d},
+					Origin: j})
 		}
 	}
 	slices.SortFunc(near, func(a, b match.Candidate) int {
@@ -439,7 +459,8 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 		return texts, nil
 	}
 	texts |= w.x.duplicates.Pending(c.ID).Texts // first, see duplicates.Table.Stored
-	tables := w.x.store.Tables()                // the commit lock need not be held, and the state of the window may be older
+	// the commit lock need not be held, and the state of the window may be older
+	tables := w.x.store.Tables()
 	defer tables.Release()
 	stored, err := tables.Duplicates(c.ID)
 	return texts | stored.Texts, err
@@ -526,7 +547,10 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 			of = w.verdicts[j].Document.ID
 		}
 		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
-		if others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool { return o.affects(stored, key, of, k, neighbours) }) {
+		if others.all ||
+			slices.ContainsFunc(others.writes, func(o recentWrite) bool {
+				return o.affects(stored, key, of, k, neighbours)
+			}) {
 			affected = append(affected, i)
 		}
 	}
@@ -535,7 +559,9 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 
 // decideAgain decides the documents in a range again, and searches again for the affected ones.
 // The commit lock must be held.
-func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to int, affected []int) (err error) {
+func (w *window) decideAgain(
+	ctx context.Context, others othersWrites, from, to int, affected []int,
+) (err error) {
 	w.change = change{}
 	for id, i := range w.superseded {
 		if i >= from {
@@ -555,7 +581,8 @@ func (w *window) decideAgain(ctx context.Context, others othersWrites, from, to 
 			if err := w.searchFor(ctx, r, i); err != nil {
 				return err
 			}
-		} else if r.s != w.state { // the packed tables may be others: the places of hits in them do not count
+			// the packed tables may be others: the places of hits in them do not count
+		} else if r.s != w.state {
 			for n := range w.hits[i] {
 				w.hits[i][n].block = -1
 			}
@@ -577,7 +604,8 @@ func (w *window) dropChanged(others othersWrites, from int) {
 		id, since := w.verdicts[i].Document.ID, w.committedAt[i]
 		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
-			return o.number >= since && (o.removedID == id || key != 0 && o.key == key && o.stored == stored)
+			return o.number >= since && (o.removedID == id || key != 0 && o.key == key &&
+				o.stored == stored)
 		}) {
 			delete(w.superseded, id)
 			continue

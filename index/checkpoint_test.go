@@ -33,7 +33,8 @@ func documentsOf(t testing.TB, x *Index) map[string]Document {
 func TestCheckpointOfEveryKind(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
-		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "b", "copy")
+		source, target := filepath.Join(t.TempDir(), "ix"),
+			filepath.Join(t.TempDir(), "a", "b", "copy")
 		must(t, os.CopyFS(source, os.DirFS("../testdata/index-format")))
 		if readOnly { // what the log has and no table
 			x, err := Open(source, nil)
@@ -54,7 +55,8 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("read only %v: %v, want %v", readOnly, got, want)
 		}
-		if a, b := x.Stats(), y.Stats(); a.Packed == 0 || a.Packed != b.Packed || a.NextID != b.NextID || a.Plan != b.Plan || a.Analyzer != b.Analyzer {
+		if a, b := x.Stats(), y.Stats(); a.Packed == 0 || a.Packed != b.Packed ||
+			a.NextID != b.NextID || a.Plan != b.Plan || a.Analyzer != b.Analyzer {
 			t.Errorf("%+v, want %+v", b, a)
 		}
 		must(t, y.Add(ctx, Document{Key: "more", Fingerprint: 1}))
@@ -151,7 +153,8 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 			t.Errorf("operation %d failed, but files are left: %v, %v", failAt, err, names)
 			must(t, mem.RemoveAll("copies"))
 		}
-		if err := x.Add(ctx, Document{Key: fmt.Sprint(failAt), Fingerprint: fingerprint.Fingerprint(failAt)}); err != nil {
+		if err := x.Add(ctx, Document{Key: fmt.Sprint(failAt),
+			Fingerprint: fingerprint.Fingerprint(failAt)}); err != nil {
 			t.Fatalf("after operation %d failed: %v", failAt, err)
 		}
 	}
@@ -159,14 +162,15 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	if failAt < 20 {
 		t.Errorf("only %d operations were seen", failAt-1)
 	}
-	if docs := documentsOf(t, openAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(docs) != failAt {
+	if docs := documentsOf(t, openAt(t, "copies/c", Options{FS: mem, MustExist: true})); len(
+		docs) != failAt {
 		t.Errorf("the checkpoint has %d documents, want %d", len(docs), failAt)
 	}
 }
 
 // TestCheckpointCutShort stops the machine before each write to the copy, of an index that is open
-// for writing and of one that is open for reading. None, some and all of the unsynced data survives.
-// The copy must then be complete, or not an index. After the call it must be complete.
+// for writing and of one that is open for reading. None, some and all of the unsynced data
+// survives. The copy must then be complete, or not an index. After the call it must be complete.
 func TestCheckpointCutShort(t *testing.T) {
 	ctx := context.Background()
 	for _, readOnly := range []bool{false, true} {
@@ -175,7 +179,8 @@ func TestCheckpointCutShort(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		fsys := errorfs.Wrap(mem, underCopies(func() error {
 			for _, percent := range []int{0, 50, 100} {
-				crashed = append(crashed, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+				crashed = append(crashed,
+					mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
 			}
 			return nil
 		}))
@@ -191,10 +196,12 @@ func TestCheckpointCutShort(t *testing.T) {
 			switch {
 			case err == nil:
 				if docs := documentsOf(t, y); len(docs) != 2 {
-					t.Errorf("read-only %v, crash %d: the checkpoint opens, with %d documents", readOnly, i, len(docs))
+					t.Errorf("read-only %v, crash %d: the checkpoint opens, with %d documents",
+						readOnly, i, len(docs))
 				}
 				y.Close()
-			case i == len(crashed) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNotIndex):
+			case i == len(crashed) || !errors.Is(err, fs.ErrNotExist) &&
+				!errors.Is(err, ErrNotIndex):
 				t.Errorf("read-only %v, crash %d of %d: %v", readOnly, i, len(crashed), err)
 			}
 		}
@@ -236,7 +243,8 @@ func TestCheckpointCancelledWhileCopying(t *testing.T) {
 		t.Errorf("something is left: %v", err)
 	}
 	must(t, x.Checkpoint(context.Background(), "copy"))
-	if a, b := documentsOf(t, x), documentsOf(t, openAt(t, "copy", Options{FS: mem})); fmt.Sprint(a) != fmt.Sprint(b) {
+	if a, b := documentsOf(t, x),
+		documentsOf(t, openAt(t, "copy", Options{FS: mem})); fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("%v, want %v", b, a)
 	}
 }

@@ -32,7 +32,8 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 		some = nil
 		return p.Go(func(worker int) (clusters []Cluster, err error) {
 			for _, nodes := range components {
-				if clusters, err = j.appendClusters(p.Context(), clusters, j.readers[worker], nodes); err != nil {
+				if clusters, err = j.appendClusters(p.Context(), clusters, j.readers[worker],
+					nodes); err != nil {
 					return nil, err
 				}
 			}
@@ -51,7 +52,9 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 
 // appendClusters makes clusters of a component of stored fingerprints. Its documents may
 // have different scopes, Shingles and lengths.
-func (j *joiner) appendClusters(ctx context.Context, clusters []Cluster, r *reader, nodes []selfjoin.Node) (_ []Cluster, err error) {
+func (j *joiner) appendClusters(
+	ctx context.Context, clusters []Cluster, r *reader, nodes []selfjoin.Node,
+) (_ []Cluster, err error) {
 	var members []Group
 	for _, node := range nodes {
 		if members, err = j.appendGroups(members, r, node); err != nil {
@@ -182,16 +185,17 @@ func (j *joiner) eachNear(ctx context.Context, members []Group, test func(a, b i
 	if err != nil {
 		return err
 	}
-	return set.Each(ctx, selfjoin.Options{MaxDistance: j.rule.MaxDistance, Workers: 1}, func(_ int, pairs []selfjoin.Pair) error {
-		for _, p := range pairs {
-			for _, a := range places[p.First] {
-				for _, b := range places[p.Second] {
-					if err := test(a, b); err != nil {
-						return err
+	return set.Each(ctx, selfjoin.Options{MaxDistance: j.rule.MaxDistance, Workers: 1},
+		func(_ int, pairs []selfjoin.Pair) error {
+			for _, p := range pairs {
+				for _, a := range places[p.First] {
+					for _, b := range places[p.Second] {
+						if err := test(a, b); err != nil {
+							return err
+						}
 					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 }

@@ -66,7 +66,9 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 // commitKeys looks up the documents that have some keys, and commits the change that make makes of
 // them. Keys are looked up in a snapshot, before the commit lock is taken; keys that others have
 // written since are looked up again.
-func (x *Index) commitKeys(ctx context.Context, keys []string, make func(known map[string]Document) change) (*store.Commit, error) {
+func (x *Index) commitKeys(
+	ctx context.Context, keys []string, make func(known map[string]Document) change,
+) (*store.Commit, error) {
 	since := x.recent.mark()
 	known, err := x.documentsOf(ctx, keys)
 	if err != nil {
@@ -86,7 +88,9 @@ func (x *Index) commitKeys(ctx context.Context, keys []string, make func(known m
 }
 
 // documentsOf returns the documents that have some keys.
-func (x *Index) documentsOf(ctx context.Context, keys []string) (known map[string]Document, err error) {
+func (x *Index) documentsOf(
+	ctx context.Context, keys []string,
+) (known map[string]Document, err error) {
 	known = make(map[string]Document)
 	r := x.reader()
 	defer func() { err = cmp.Or(err, r.close()) }()
@@ -103,7 +107,9 @@ func (x *Index) documentsOf(ctx context.Context, keys []string) (known map[strin
 }
 
 // lookUpAgain brings the documents of some keys up to date with recent writes.
-func (x *Index) lookUpAgain(ctx context.Context, since uint64, keys []string, known map[string]Document) error {
+func (x *Index) lookUpAgain(
+	ctx context.Context, since uint64, keys []string, known map[string]Document,
+) error {
 	parts, complete := x.recent.since(since)
 	written := make(map[uint64]bool)
 	for _, writes := range parts {
@@ -142,13 +148,15 @@ func (c *change) empty() bool { return len(c.add)+len(c.update)+len(c.remove) ==
 // commit.
 type duplicateOf struct {
 	document *Document
-	texts    duplicates.Texts // of the page, if it is on the site of the document and has another text
+	// of the page, if it is on the site of the document and has another text
+	texts duplicates.Texts
 }
 
 // newDuplicate describes a page that is a duplicate of a document.
 func newDuplicate(page, of *Document) duplicateOf {
 	d := duplicateOf{document: of}
-	if page.Digest != 0 && of.Digest != 0 && page.Digest != of.Digest && duplicates.SameSite(page.Key, of.Key) {
+	if page.Digest != 0 && of.Digest != 0 && page.Digest != of.Digest &&
+		duplicates.SameSite(page.Key, of.Key) {
 		d.texts = duplicates.TextOf(uint64(page.Digest))
 	}
 	return d
@@ -182,7 +190,8 @@ func checkSize(docs []Document, tables int) error {
 		size += len(docs[i].Key) + len(docs[i].Scope) + 96 + 24*tables
 	}
 	if size > maxChangeBytes {
-		return fmt.Errorf("%w: a batch of %d documents takes %d bytes; split it into batches of at most %d bytes", ErrTooLarge, len(docs), size, maxChangeBytes)
+		return fmt.Errorf("%w: a batch of %d documents takes %d bytes; split it into batches of "+
+			"at most %d bytes", ErrTooLarge, len(docs), size, maxChangeBytes)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func TestPanicInACommit(t *testing.T) {
 	}
 	panics.Store(false)
 	must(t, x.Add(t.Context(), index.Document{Key: "a"}))
-	if v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b", Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
+	if v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b",
+		Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
 		t.Error(v.Status, err)
 	}
 	must(t, indextest.Problems(x), x.Close())
@@ -88,7 +89,8 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 	for _, c := range []struct {
 		deletes, others bool
 		want            index.Status
-	}{{true, false, index.New}, {true, true, index.New}, {false, true, index.Duplicate}, {false, false, index.Duplicate}} {
+	}{{true, false, index.New}, {true, true, index.New}, {false, true, index.Duplicate},
+		{false, false, index.Duplicate}} {
 		x, docs := openForParts(t, index.Options{})
 		must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
 		var ids []uint64
@@ -116,7 +118,8 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 		}}, docs)
 		must(t, err)
 		if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != c.want {
-			t.Errorf("%+v: %v of %+v, and %v of %+v", c, first.Status, first.Of, late.Status, late.Of)
+			t.Errorf("%+v: %v of %+v, and %v of %+v", c, first.Status, first.Of,
+				late.Status, late.Of)
 		}
 	}
 }
@@ -128,12 +131,13 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
 	var packing func()
 	var once sync.Once
-	x, err := index.Open("ix", &index.Options{Durability: index.NoSync, FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
-			once.Do(packing)
-		}
-		return nil
-	}))})
+	x, err := index.Open("ix", &index.Options{Durability: index.NoSync,
+		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
+				once.Do(packing)
+			}
+			return nil
+		}))})
 	must(t, err)
 	must(t, x.Add(ctx, index.Document{Key: "packed", Fingerprint: 0xffff << 40}))
 	reached, moved, answered := make(chan bool), make(chan bool), make(chan bool)
@@ -180,29 +184,48 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 		return err
 	}
 	for name, call := range map[string]func(x *index.Index) error{
-		"add": func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "new", Fingerprint: 1 << 40}) },
+		"add": func(x *index.Index) error {
+			return x.Add(ctx, index.Document{Key: "new", Fingerprint: 1 << 40})
+		},
 		"check of a new one": func(x *index.Index) error {
 			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 0xff << 40})
 			return err
 		},
-		"check of a duplicate": func(x *index.Index) error { _, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); return err },
-		"batch of a new one":   func(x *index.Index) error { return check(x, index.Document{Fingerprint: 0xff << 40}) },
+		"check of a duplicate": func(x *index.Index) error {
+			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1})
+			return err
+		},
+		"batch of a new one": func(x *index.Index) error {
+			return check(x, index.Document{Fingerprint: 0xff << 40})
+		},
 		"batch of duplicates": func(x *index.Index) error {
 			return check(x, index.Document{Fingerprint: 1}, index.Document{Fingerprint: 2})
 		},
-		"delete":            func(x *index.Index) error { _, err := x.Delete(ctx, "old"); return err },
-		"delete of nothing": func(x *index.Index) error { _, err := x.Delete(ctx, "none"); return err },
-		"delete of an ID":   func(x *index.Index) error { _, err := x.DeleteIDs(ctx, 1); return err },
+		"delete": func(x *index.Index) error {
+			_, err := x.Delete(ctx, "old")
+			return err
+		},
+		"delete of nothing": func(x *index.Index) error {
+			_, err := x.Delete(ctx, "none")
+			return err
+		},
+		"delete of an ID": func(x *index.Index) error {
+			_, err := x.DeleteIDs(ctx, 1)
+			return err
+		},
 	} {
 		release := make(chan bool)
 		var armed atomic.Bool
-		x, err := index.Open("ix", &index.Options{FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
-			if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") {
-				<-release
-			}
-			return nil
-		}))})
+		x, err := index.Open("ix",
+			&index.Options{FS: errorfs.Wrap(vfs.NewMem(),
+				errorfs.InjectorFunc(func(op errorfs.Op) error {
+					sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
+						op.Kind == errorfs.OpFileSyncTo
+					if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") {
+						<-release
+					}
+					return nil
+				}))})
 		must(t, err)
 		must(t, x.Add(ctx, index.Document{Key: "old", Fingerprint: 0xffff << 44}))
 		armed.Store(true)
@@ -237,9 +260,11 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 	ctx := t.Context()
 	for at := range 6 {
 		now := int64(0)
-		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, Now: func() time.Time { return time.Unix(now, 0) }})
+		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
+			Now: func() time.Time { return time.Unix(now, 0) }})
 		must(t, err)
-		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}, index.Document{Key: "old", Fingerprint: 0xffff << 40}))
+		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5},
+			index.Document{Key: "old", Fingerprint: 0xffff << 40}))
 		now = 100
 		asks := 0
 		_, err = x.DeleteBefore(whenAsked{ctx, func() {
@@ -253,7 +278,8 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 		}
 		d, found, err := x.Get(ctx, "page")
 		if err != nil || !found || d.Added.Unix() != 100 || x.Stats().Documents != 1 {
-			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1, d, found, x.Stats().Documents, err)
+			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1,
+				d, found, x.Stats().Documents, err)
 		}
 		must(t, indextest.Problems(x), x.Close())
 	}
@@ -272,18 +298,23 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		disk := crashfs.New()
 		var armed atomic.Bool
 		var syncs atomic.Int64
-		x, err := index.Open("ix", &index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
-			if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") && syncs.Add(1) == fails {
-				return errorfs.ErrInjected
-			}
-			return nil
-		}))})
+		x, err := index.Open("ix",
+			&index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
+					op.Kind == errorfs.OpFileSyncTo
+				if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") &&
+					syncs.Add(1) == fails {
+					return errorfs.ErrInjected
+				}
+				return nil
+			}))})
 		must(t, err)
 		armed.Store(true)
 		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
-		if failed := syncs.Load() >= fails; failed != (err != nil) || failed == (len(verdicts) == len(docs)) {
-			t.Errorf("sync %d of %d fails: %d verdicts, %v", fails, syncs.Load(), len(verdicts), err)
+		if failed := syncs.Load() >= fails; failed != (err != nil) ||
+			failed == (len(verdicts) == len(docs)) {
+			t.Errorf("sync %d of %d fails: %d verdicts, %v", fails, syncs.Load(),
+				len(verdicts), err)
 		}
 		lengths[len(verdicts)] = true
 		left := disk.CrashClone(vfs.CrashCloneCfg{})
@@ -298,12 +329,14 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		}
 		for i, v := range verdicts {
 			if v.Status != index.New || v.Document.ID == 0 || stored[v.Document.ID] != v.Document {
-				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is lost", fails, len(verdicts), i, v.Status)
+				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is "+
+					"lost", fails, len(verdicts), i, v.Status)
 			}
 		}
 		must(t, indextest.Problems(x), x.Close())
 	}
-	if len(lengths) < 2 { // a slow machine makes few syncs, since one sync covers all windows that wait
+	// a slow machine makes few syncs, since one sync covers all windows that wait
+	if len(lengths) < 2 {
 		t.Errorf("the batch failed after these numbers of verdicts: %v", lengths)
 	}
 }

@@ -53,7 +53,9 @@ func TestCloseDuringWork(t *testing.T) {
 						x.Stats()
 						_, err = x.Delete(ctx, "nobody's")
 					default:
-						if err = x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}); err == nil {
+						if err = x.Add(ctx,
+							Document{Fingerprint: fingerprint.Fingerprint(
+								rng.Uint64())}); err == nil {
 							added.Add(1)
 						}
 					}
@@ -93,7 +95,9 @@ func TestCancelledQueryEnds(t *testing.T) {
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), checkEvery+1), 50_000)
-		everything := filter.NewSet(filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius, Permute: p.Tables[0].Permute}}})
+		everything := filter.NewSet(
+			filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius,
+				Permute: p.Tables[0].Permute}}})
 		everything.Add(0)
 		s := x.state.Load()
 		s.plan, s.live[0].Set = p, everything
@@ -126,7 +130,8 @@ func TestLoopsThatBreak(t *testing.T) {
 	must(t, x.Add(ctx, Document{Key: "a"}))
 	for n := 0; n < 150; n += testenv.Number(7, 1, 1, 1) {
 		i := 0
-		for a, err := range x.QueryBatch(testhook.WithScannedBatches(ctx, n%2 == 0), slices.Repeat([]Query{{Limit: 1}}, 140)) {
+		for a, err := range x.QueryBatch(testhook.WithScannedBatches(ctx, n%2 == 0),
+			slices.Repeat([]Query{{Limit: 1}}, 140)) {
 			if err != nil || a.Query != i {
 				t.Fatal(a, err)
 			}
@@ -149,7 +154,9 @@ func TestLoopsThatBreak(t *testing.T) {
 		func() { panicIn(x.Pairs(ctx, JoinOptions{})) },
 		func() { panicIn(x.Clusters(ctx, JoinOptions{})) },
 		func() { panicIn(x.QueryBatch(ctx, make([]Query, 200))) },
-		func() { panicIn(x.QueryBatch(testhook.WithScannedBatches(ctx, true), make([]Query, 200))) },
+		func() {
+			panicIn(x.QueryBatch(testhook.WithScannedBatches(ctx, true), make([]Query, 200)))
+		},
 	} {
 		func() {
 			defer func() {
@@ -186,7 +193,8 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 			case 1:
 				key = i/4 + calls
 			}
-			others[2*i] = Document{Key: fmt.Sprint(key), Fingerprint: fingerprint.Fingerprint(rand.New(rand.NewPCG(1, uint64(fp))).Uint64())}
+			others[2*i] = Document{Key: fmt.Sprint(key),
+				Fingerprint: fingerprint.Fingerprint(rand.New(rand.NewPCG(1, uint64(fp))).Uint64())}
 			group.Go(func() error {
 				ctx := context.Background()
 				if cancelled && i%4 == 3 {
@@ -208,7 +216,8 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 			<-x.turns
 		}
 		must(t, group.Wait())
-		if n := x.applied.Load() - applied; !cancelled && n >= calls*2/3 { // 95 without windows of several documents
+		// 95 without windows of several documents
+		if n := x.applied.Load() - applied; !cancelled && n >= calls*2/3 {
 			t.Errorf("%d calls made %d changes", calls, n)
 		}
 		for i := 0; i < calls; i += 4 {
@@ -239,7 +248,9 @@ func TestBatchesTakeTurns(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{Durability: NoSync})
 	batch := func(ctx context.Context, n uint64) error {
-		_, err := x.CheckAndAddBatch(ctx, []Document{{Key: "a", Fingerprint: fingerprint.Fingerprint(n << 32)}, {Fingerprint: fingerprint.Fingerprint(n<<32 | 0xffff)}})
+		_, err := x.CheckAndAddBatch(ctx,
+			[]Document{{Key: "a", Fingerprint: fingerprint.Fingerprint(n << 32)},
+				{Fingerprint: fingerprint.Fingerprint(n<<32 | 0xffff)}})
 		return err
 	}
 	for range cap(x.turns) {

@@ -57,7 +57,8 @@ const (
 	firstLive       = packedDocuments + 1
 )
 
-var removedDocuments = []uint64{288, 299, 311} // a bare one, a packed one with a record, and a live one
+// a bare one, a packed one with a record, and a live one
+var removedDocuments = []uint64{288, 299, 311}
 
 // documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides
 // what a document has: with 0 nothing but a fingerprint, else a key, and with 1 Shingles as well.
@@ -70,7 +71,8 @@ func documents(first, n uint64) (docs []index.Document) {
 			d.Key = fmt.Sprint("key", id)
 		}
 		if id%6 == 1 {
-			d.Shingles = fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}
+			d.Shingles = fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(),
+				rng.Uint64(), rng.Uint64()}
 		}
 		docs = append(docs, d)
 	}
@@ -80,7 +82,8 @@ func documents(first, n uint64) (docs []index.Document) {
 func document(id uint64) index.Document { return documents(id, 1)[0] }
 
 func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
-	return &index.Options{FS: fsys, Now: func() time.Time { return time.Unix(1000, 0) }, MaxDistance: 3, Plan: fourTables(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
+	return &index.Options{FS: fsys, Now: func() time.Time { return time.Unix(1000, 0) },
+		MaxDistance: 3, Plan: fourTables(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
 }
 
 // openDamaged opens a packed index, adds documents and removes some. Verify finds no problem yet.
@@ -107,7 +110,8 @@ func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashf
 	fsys := crashfs.New()
 	opts := *damagedOptions(t, fsys)
 	opts.FilterBytes = filterBytes
-	_, err := compaction.Load(context.Background(), "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
+	_, err := compaction.Load(context.Background(), "ix", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: opts})
 	must(t, err)
 	return fsys
 }
@@ -146,7 +150,8 @@ func (d *damaged) keys(prefix string) (keys []string) {
 	d.t.Helper()
 	it, err := d.db.NewIter(nil)
 	must(d.t, err)
-	for ok := it.SeekGE([]byte(prefix)); ok && bytes.HasPrefix(it.Key(), []byte(prefix)); ok = it.Next() {
+	for ok := it.SeekGE([]byte(prefix)); ok &&
+		bytes.HasPrefix(it.Key(), []byte(prefix)); ok = it.Next() {
 		keys = append(keys, string(it.Key()))
 	}
 	must(d.t, it.Error(), it.Close())
@@ -179,7 +184,8 @@ func TestPlantedDamage(t *testing.T) {
 	}
 	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
-		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}), documents(firstLive, liveDocuments), removedDocuments...)
+		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}),
+			documents(firstLive, liveDocuments), removedDocuments...)
 		for line := range strings.Lines(c.Input) {
 			d.plant(strings.Fields(line))
 		}
@@ -215,7 +221,8 @@ func (d *damaged) plant(words []string) {
 	switch ctx := context.Background(); words[0] {
 	case "freeze": // begin a compaction, which fails
 		failed := errors.New("no packing")
-		if err := rewrite.Repack(ctx, d.x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
+		if err := rewrite.Repack(ctx, d.x, func(context.Context,
+			rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, failed
 		}); !errors.Is(err, failed) {
 			d.t.Fatal(err)
@@ -330,12 +337,15 @@ func (d *damaged) value(text string) []byte {
 			end += len(value)
 		}
 		return value[from:end]
-	case "load": // the first block of table 0 of an index of some documents, which get the IDs 1, 2, ...
-		other := openDamaged(d.t, packedIndex(d.t, 1<<20, documents(uint64(d.number(parts[0])), uint64(d.number(parts[1])))), nil)
+	// the first block of table 0 of an index of some documents, which get the IDs 1, 2, ...
+	case "load":
+		other := openDamaged(d.t, packedIndex(d.t, 1<<20,
+			documents(uint64(d.number(parts[0])), uint64(d.number(parts[1])))), nil)
 		return other.get(other.keys("u\x00\x00")[0])
 	case "block": // of a document, and one with the fingerprint of a packed block
 		last := binary.BigEndian.Uint64([]byte(d.key(parts[1]))[3:])
-		_, block := blockOf(d.t, 0, document(uint64(d.number(parts[0]))), index.Document{Fingerprint: fingerprint.Fingerprint(last), Key: "last"})
+		_, block := blockOf(d.t, 0, document(uint64(d.number(parts[0]))),
+			index.Document{Fingerprint: fingerprint.Fingerprint(last), Key: "last"})
 		return block
 	}
 	d.t.Fatalf("no such value: %q", text)
@@ -387,16 +397,19 @@ func TestVerifyWithoutFiles(t *testing.T) {
 	for n := int64(1); !ended; n++ {
 		var denied atomic.Bool
 		var opened atomic.Int64
-		x, err := index.Open("ix", damagedOptions(t, errorfs.Wrap(fsys.CrashClone(vfs.CrashCloneCfg{}), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpOpen && denied.Load() && opened.Add(1) >= n {
-				return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
-			}
-			return nil
-		}))))
+		x, err := index.Open("ix", damagedOptions(t,
+			errorfs.Wrap(fsys.CrashClone(vfs.CrashCloneCfg{}),
+				errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if op.Kind == errorfs.OpOpen && denied.Load() && opened.Add(1) >= n {
+						return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
+					}
+					return nil
+				}))))
 		must(t, err)
 		denied.Store(true)
 		for p := range x.Verify(t.Context(), verify.Options{}) {
-			if p.Kind != verify.Unchecked || !errors.Is(p.Err, syscall.EMFILE) || errors.Is(p.Err, index.ErrCorrupt) {
+			if p.Kind != verify.Unchecked || !errors.Is(p.Err, syscall.EMFILE) ||
+				errors.Is(p.Err, index.ErrCorrupt) {
 				t.Errorf("open %d: %v", n, p)
 			}
 			unchecked++

@@ -78,7 +78,9 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 // removeRecords removes the documents with these IDs that have a record and that still reports as
 // to be removed, in one commit, and returns the IDs that have no record. It leaves at least least
 // documents in the index.
-func (x *Index) removeRecords(ctx context.Context, ids []uint64, least uint64, still func(*Document) bool) (removed int, without []uint64, err error) {
+func (x *Index) removeRecords(
+	ctx context.Context, ids []uint64, least uint64, still func(*Document) bool,
+) (removed int, without []uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
@@ -90,7 +92,8 @@ func (x *Index) removeRecords(ctx context.Context, ids []uint64, least uint64, s
 			}
 			if !found {
 				without = append(without, id)
-			} else if d := documentOf(id, record); x.counters.Documents-uint64(len(c.remove)) > least && still(&d) {
+			} else if d := documentOf(id, record); x.counters.Documents-uint64(
+				len(c.remove)) > least && still(&d) {
 				c.remove = append(c.remove, d)
 			}
 		}
@@ -152,7 +155,9 @@ func (x *Index) removeBare(ctx context.Context, ids []uint64) (removed int, err 
 
 // findBare looks through some entries of table 0, from a stored fingerprint on, for documents with
 // the given IDs that have no record.
-func (x *Index) findBare(ctx context.Context, first uint64, ids []uint64) (found []Document, next uint64, done bool, err error) {
+func (x *Index) findBare(
+	ctx context.Context, first uint64, ids []uint64,
+) (found []Document, next uint64, done bool, err error) {
 	n := 0
 	err = x.withView(func(v *store.View) error {
 		for p, err := range v.Postings(first) {
@@ -303,7 +308,10 @@ func (x *Index) setOldest(second uint64) {
 // deleteRecords reads all records by ID and removes the documents that pick chooses, but leaves at
 // least least documents in the index. The commit calls still, since a document may have been stored
 // anew by then.
-func (x *Index) deleteRecords(ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool, still func(*Document) bool) (deleted int, err error) {
+func (x *Index) deleteRecords(
+	ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool,
+	still func(*Document) bool,
+) (deleted int, err error) {
 	for next := uint64(1); next != 0; {
 		var ids []uint64
 		if ids, next, err = x.pickRecords(ctx, next, pick); err != nil {
@@ -322,7 +330,9 @@ func (x *Index) deleteRecords(ctx context.Context, chunk int, least uint64, pick
 
 // pickRecords reads some records from an ID on, and returns the IDs of the records that pick
 // chooses, and the ID to go on with; 0 at the end.
-func (x *Index) pickRecords(ctx context.Context, first uint64, pick func(*store.Record) bool) (ids []uint64, next uint64, err error) {
+func (x *Index) pickRecords(
+	ctx context.Context, first uint64, pick func(*store.Record) bool,
+) (ids []uint64, next uint64, err error) {
 	err = x.withView(func(v *store.View) error {
 		n := 0
 		for r, err := range v.Records(first) {
@@ -373,7 +383,8 @@ const timeBuckets = 1 << 16
 // earlier second. It reads all records three times and takes 512 KiB of memory.
 func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint64, err error) {
 	counts := make([]uint64, timeBuckets)
-	for first, span := uint64(0), uint64(match.LastSecond+1); ; { // the document is of the span from first on
+	// the document is of the span from first on
+	for first, span := uint64(0), uint64(match.LastSecond+1); ; {
 		width := (span + timeBuckets - 1) / timeBuckets
 		clear(counts)
 		counted := uint64(0)

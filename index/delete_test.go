@@ -97,7 +97,8 @@ func TestDeleteIDsNotGivenYet(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			for i := range 300 {
-				if err := x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(i), Key: fmt.Sprint(i)}); err != nil {
+				if err := x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(i),
+					Key: fmt.Sprint(i)}); err != nil {
 					done <- err
 					return
 				}

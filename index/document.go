@@ -15,16 +15,18 @@ import (
 
 // Document is a stored page, or a page to be stored. Its fields:
 //
-//	ID          uint64                  // assigned by the index: 1, 2, 3, and so on, never twice; ignored in calls that store
-//	Key         string                  // usually a URL, at most 64 KiB; a document with a known key replaces the earlier one. "": none
+//	ID          uint64                  // 1, 2, 3, and so on, never twice; the index assigns it
+//	Key         string                  // usually a URL, at most 64 KiB. "": none
 //	Fingerprint fingerprint.Fingerprint // 64 bits
 //	Shingles    fingerprint.ShingleSignature // of a fingerprint.Signature. Zero: none
 //	Digest      fingerprint.Digest      // of the token sequence of the text. 0: not known
-//	Tokens      int                     // the length of the text in tokens, up to 2^31-1. 0: not known
+//	Tokens      int                     // length of the text, up to 2^31-1. 0: not known
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
-//	Added       time.Time               // when it was last stored, in whole seconds, UTC; zero without a record; ignored in calls that store
+//	Added       time.Time               // when it was last stored, in whole seconds, UTC
 //
-// Signature returns Fingerprint, Shingles and Tokens as one fingerprint.Signature.
+// A document with a known Key replaces the earlier one. Calls that store ignore ID and Added. Added
+// is zero if the document has no record. Signature returns Fingerprint, Shingles and Tokens as one
+// fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document that matches a query. Its fields:
@@ -51,7 +53,8 @@ func (x *Index) validate(docs []Document) error {
 			return err
 		}
 		if x.ofTexts && docs[i].Signature() == (fingerprint.Signature{}) {
-			return fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens", ErrNoText, i+1, len(docs), docs[i].Key)
+			return fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens",
+				ErrNoText, i+1, len(docs), docs[i].Key)
 		}
 	}
 	return nil
@@ -62,7 +65,8 @@ func (x *Index) validate(docs []Document) error {
 // a read of its record.
 func (r *reader) matching(c hitID, q *Query) (d Document, matches bool, err error) {
 	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
-	if shingle, known := r.x.shingles.get(c.id); known && rule.RulesOut(distance, shingle, q.Signature) {
+	if shingle, known := r.x.shingles.get(c.id); known &&
+		rule.RulesOut(distance, shingle, q.Signature) {
 		return Document{}, false, nil
 	}
 	d, found, err := r.document(c.id, c.hit.stored)
@@ -98,7 +102,8 @@ func (r *reader) document(id, stored uint64) (d Document, found bool, err error)
 		r.x.shingles.put(id, d.Shingles)
 		return d, true, nil
 	case !r.x.hasBare.Load():
-		return Document{}, false, fmt.Errorf("%w: document %d, fingerprint %016x, has no record", ErrCorrupt, id, stored)
+		return Document{}, false, fmt.Errorf("%w: document %d, fingerprint %016x, has no record",
+			ErrCorrupt, id, stored)
 	}
 	return bareDocument(id, stored), true, nil
 }
@@ -128,7 +133,8 @@ func documentByKey(v *store.View, key string) (Document, bool, error) {
 		case err != nil:
 			return Document{}, false, err
 		case !recorded:
-			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record", ErrCorrupt, id, key)
+			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record",
+				ErrCorrupt, id, key)
 		case r.Key == key:
 			return documentOf(id, r), true, nil
 		}
@@ -187,7 +193,9 @@ type shingleCache struct {
 // shingleSlot holds the Shingles of one of the documents whose IDs have the same low bits. If a
 // reader finds the same owner before and after it reads the Shingles, they belong to this owner.
 type shingleSlot struct {
-	owner    atomic.Uint64 // from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more than the ID's other bits
+	// from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more
+	// than the ID's other bits
+	owner    atomic.Uint64
 	shingles [4]atomic.Uint64
 }
 
@@ -245,7 +253,8 @@ func (c *shingleCache) put(id uint64, s fingerprint.ShingleSignature) {
 		return
 	}
 	before := slot.owner.Load()
-	if before&changingOwner != 0 || before&(changingOwner-1) == owner || !slot.owner.CompareAndSwap(before, before|changingOwner) {
+	if before&changingOwner != 0 || before&(changingOwner-1) == owner ||
+		!slot.owner.CompareAndSwap(before, before|changingOwner) {
 		return
 	}
 	for i, word := range s {

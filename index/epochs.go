@@ -16,7 +16,9 @@ import (
 )
 
 func init() {
-	rewrite.Repack = func(ctx context.Context, x any, pack rewrite.Pack) error { return x.(*Index).repack(ctx, pack) }
+	rewrite.Repack = func(ctx context.Context, x any, pack rewrite.Pack) error {
+		return x.(*Index).repack(ctx, pack)
+	}
 }
 
 // repack packs an open index. It freezes the live entries and calls pack, which makes new tables
@@ -63,7 +65,8 @@ func (x *Index) packAgain(ctx context.Context, pack rewrite.Pack) error {
 	if err != nil {
 		return errors.Join(err, view.Close())
 	}
-	counters.NextID = max(x.state.Load().tables.PackedBefore(), last+1) // as it was when the epoch was frozen
+	// as it was when the epoch was frozen
+	counters.NextID = max(x.state.Load().tables.PackedBefore(), last+1)
 	return x.packFrozen(ctx, view, counters, pack)
 }
 
@@ -91,22 +94,28 @@ func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Count
 		newest.close()
 		return nil, counters, err
 	}
-	x.setState(newState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed, live: []liveEpoch{s.live[0], newest}, keys: s.keys}))
+	x.setState(
+		newState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed,
+			live: []liveEpoch{s.live[0], newest}, keys: s.keys}))
 	v, err = x.store.View()
 	return v, x.counters, err
 }
 
 // packFrozen packs the frozen epoch and installs the new tables. It closes the view.
-func (x *Index) packFrozen(ctx context.Context, view *store.View, counters store.Counters, pack rewrite.Pack) (err error) {
+func (x *Index) packFrozen(
+	ctx context.Context, view *store.View, counters store.Counters, pack rewrite.Pack,
+) (err error) {
 	defer func() { err = errors.Join(err, view.Close()) }()
-	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.Plan(), Counters: counters, FilterBytes: x.opts.FilterBytes}
+	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.Plan(), Counters: counters,
+		FilterBytes: x.opts.FilterBytes}
 	packed, err := pack(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, packed.Close()) }()
 	filters := x.packedOptions(f.Plan)
-	filters.Source = filter.Source{Expected: int64(packed.Entries), Saved: packed.Filter, All: storedOfEntries(view.Frozen()), Done: x.warn("packed entries")}
+	filters.Source = filter.Source{Expected: int64(packed.Entries), Saved: packed.Filter,
+		All: storedOfEntries(view.Frozen()), Done: x.warn("packed entries")}
 	set := filter.NewSet(filters)
 	if err := set.Wait(ctx); err != nil {
 		set.Close()
@@ -124,7 +133,9 @@ func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) erro
 	if err := x.store.Take(ctx, r); err != nil {
 		// The tables may have been replaced all the same. The tables of the state are a snapshot
 		// from before.
-		x.setState(newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed, live: before.live, keys: before.keys}))
+		x.setState(
+			newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed,
+				live: before.live, keys: before.keys}))
 		x.commitMu.Unlock()
 		next.packed.Close()
 		return err
@@ -287,7 +298,8 @@ const (
 
 // newRemovedIDs returns an empty set.
 func newRemovedIDs() *removedIDs {
-	r := &removedIDs{ids: roaring64.New(), loaded: true, cancel: func() {}, done: make(chan struct{})}
+	r := &removedIDs{ids: roaring64.New(), loaded: true, cancel: func() {},
+		done: make(chan struct{})}
 	r.empty.Store(true)
 	close(r.done)
 	return r

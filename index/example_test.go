@@ -32,7 +32,8 @@ func Example() {
 
 	for _, p := range []struct{ url, html string }{
 		{"http://a.example/", "<p>The ferry leaves at nine, at noon and at five.</p>"},
-		{"http://a.example/?session=1", "<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>"},
+		{"http://a.example/?session=1",
+			"<p>The ferry leaves at <b>nine</b>, at noon and at five.</p>"},
 		{"http://b.example/", "<p>The museum is closed on Mondays.</p>"},
 		{"http://b.example/", "<p>The museum is closed on Tuesdays.</p>"},
 	} {
@@ -43,7 +44,9 @@ func Example() {
 		if s.Tokens == 0 {
 			continue // no text, so nothing to compare
 		}
-		v, err := x.CheckAndAdd(context.Background(), index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens})
+		v, err := x.CheckAndAdd(context.Background(),
+			index.Document{Key: p.url, Fingerprint: s.Fingerprint, Shingles: s.Shingles,
+				Digest: s.Digest, Tokens: s.Tokens})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -69,7 +72,8 @@ func ExampleIndex_Query() {
 	}
 	defer x.Close()
 	ctx := context.Background()
-	images := []index.Document{{Key: "cat.jpg", Fingerprint: 0xff00ff00ff00ff00}, {Key: "dog.jpg", Fingerprint: 0x0123456789abcdef}}
+	images := []index.Document{{Key: "cat.jpg", Fingerprint: 0xff00ff00ff00ff00},
+		{Key: "dog.jpg", Fingerprint: 0x0123456789abcdef}}
 	if err := x.Add(ctx, images...); err != nil {
 		log.Fatal(err)
 	}

@@ -47,23 +47,27 @@ func TestExpire(t *testing.T) {
 				some = lastOfKeys(some)
 				addAt(t, x, some, time.Unix(now, 0).UTC())
 				docs = append(slices.DeleteFunc(docs, func(d Document) bool {
-					return d.Key != "" && slices.ContainsFunc(some, func(s Document) bool { return s.Key == d.Key })
+					return d.Key != "" &&
+						slices.ContainsFunc(some, func(s Document) bool { return s.Key == d.Key })
 				}), some...) // with the IDs of the earlier versions, or new ones
 				continue
 			}
 			x.opts.Now = func() time.Time { return time.Unix(now, 0).UTC() }
-			e := Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second, MaxDocuments: uint64(rng.IntN(3) * (1 + rng.IntN(200)))}
+			e := Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second,
+				MaxDocuments: uint64(rng.IntN(3) * (1 + rng.IntN(200)))}
 			_, overdue := x.overdue(e.MaxAge)
 			n, err := x.Expire(ctx, e)
 			must(t, err)
 			before := len(docs)
 			docs = expiredModel(docs, e, now, overdue)
 			if n != before-len(docs) {
-				t.Fatalf("seed %d, round %d: %+v: %d of %d expired, not %d", seed, round, e, n, before, before-len(docs))
+				t.Fatalf("seed %d, round %d: %+v: %d of %d expired, not %d", seed, round, e, n,
+					before, before-len(docs))
 			}
 			checkTimes(t, x, docs)
 			if again, err := x.Expire(ctx, e); again != 0 || err != nil {
-				t.Fatalf("seed %d, round %d: %+v: %d expired at once after that: %v", seed, round, e, again, err)
+				t.Fatalf("seed %d, round %d: %+v: %d expired at once after that: %v", seed,
+					round, e, again, err)
 			}
 			if total += n; x.Stats().Expired != uint64(total) {
 				t.Fatalf("seed %d, round %d: %d expired, and %+v", seed, round, total, x.Stats())
@@ -83,7 +87,8 @@ func TestExpire(t *testing.T) {
 // lastOfKeys returns the last document of each key.
 func lastOfKeys(docs []Document) (last []Document) {
 	for i, d := range docs {
-		if d.Key == "" || !slices.ContainsFunc(docs[i+1:], func(l Document) bool { return l.Key == d.Key }) {
+		if d.Key == "" ||
+			!slices.ContainsFunc(docs[i+1:], func(l Document) bool { return l.Key == d.Key }) {
 			last = append(last, d)
 		}
 	}
@@ -99,8 +104,13 @@ func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document
 		age = age * 99 / 100
 	}
 	before := time.Unix(now, 0).Add(-age)
-	left := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return age > 0 && d.Added.Before(before) })
-	slices.SortFunc(left, func(a, b Document) int { return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID)) })
+	left := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool {
+		return age > 0 && d.Added.Before(before)
+	})
+	slices.SortFunc(left,
+		func(a, b Document) int {
+			return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID))
+		})
 	if most := int(e.MaxDocuments); most > 0 && len(left) > most {
 		left = left[len(left)-(most-most/100):]
 	}
@@ -116,13 +126,15 @@ func TestDeletionsAtOnce(t *testing.T) {
 		docs := make([]Document, 600)
 		ids := make([]uint64, len(docs))
 		for i := range docs {
-			docs[i], ids[i] = Document{Fingerprint: fingerprint.Fingerprint(i%100) << 30}, uint64(i+1)
+			docs[i], ids[i] = Document{Fingerprint: fingerprint.Fingerprint(i%100) << 30},
+				uint64(i+1)
 			if i%3 > 0 {
 				docs[i].Scope, docs[i].Key = "a", []string{"", fmt.Sprint("page ", i)}[i%3-1]
 			}
 		}
 		addAt(t, x, docs, time.Unix(1000, 0))
-		recrawled := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
+		recrawled := slices.DeleteFunc(slices.Clone(docs),
+			func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
 		for i := range recrawled {
 			recrawled[i].Shingles[0] = 1 // a changed page gets a new ID
 		}
@@ -150,8 +162,10 @@ func TestDeletionsAtOnce(t *testing.T) {
 			remove(func() (int, error) { return x.Expire(ctx, Expiry{MaxAge: 1500 * time.Second}) })
 		}
 		must(t, group.Wait())
-		if least := len(docs) - len(recrawled); removed.Load() < int64(least) || removed.Load() > int64(len(docs)) {
-			t.Errorf("round %d: %d documents removed, not %d to %d", round, removed.Load(), least, len(docs))
+		if least := len(docs) - len(recrawled); removed.Load() < int64(least) ||
+			removed.Load() > int64(len(docs)) {
+			t.Errorf("round %d: %d documents removed, not %d to %d", round, removed.Load(),
+				least, len(docs))
 		}
 		checkTimes(t, x, recrawled)
 		checkVerified(t, x)
@@ -195,7 +209,8 @@ func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 		}
 		must(t, calls.Wait())
 		if n := x.Stats().Documents; n != 50 || removed.Load() != 250 {
-			t.Fatalf("%d documents remain of 300, and %d were removed; want 50 and 250", n, removed.Load())
+			t.Fatalf("%d documents remain of 300, and %d were removed; want 50 and 250", n,
+				removed.Load())
 		}
 	}
 }
@@ -247,7 +262,8 @@ func TestExpireDuringDeletions(t *testing.T) {
 		n, err := x.deleteOldest(ctx, 900)
 		must(t, err)
 		if got := x.Stats().Documents; got != c.left || n != pass-c.deletes-int(c.left) {
-			t.Errorf("%d deletions after %d records: %d documents are left, not %d, and %d expired", c.deletes, c.after, got, c.left, n)
+			t.Errorf("%d deletions after %d records: %d documents are left, not %d, and %d expired",
+				c.deletes, c.after, got, c.left, n)
 		}
 		for d, err := range x.Documents(context.Background()) {
 			must(t, err)
@@ -256,7 +272,8 @@ func TestExpireDuringDeletions(t *testing.T) {
 			}
 		}
 		if len(young) > 0 {
-			t.Errorf("%d deletions after %d records: %d young documents were removed", c.deletes, c.after, len(young))
+			t.Errorf("%d deletions after %d records: %d young documents were removed", c.deletes,
+				c.after, len(young))
 		}
 	}
 }
@@ -274,7 +291,8 @@ func TestCloseEndsExpire(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // for the context of Expire to end
 		return time.Unix(5000, 0)
 	}
-	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err, ErrClosed) || n == 300 {
+	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err,
+		ErrClosed) || n == 300 {
 		t.Errorf("Expire removed %d documents and ended with %v", n, err)
 	}
 	must(t, <-closing)
@@ -291,7 +309,8 @@ func TestExpireReadsRecordsOnce(t *testing.T) {
 		_, reads := x.overdue(100 * time.Second)
 		n, err := x.Expire(t.Context(), Expiry{MaxAge: 100 * time.Second})
 		if want := i == 0 || age > 100; err != nil || reads != want || (n == 2) != (age > 100) {
-			t.Errorf("after %d s: records are read %t, not %t, and %d expired: %v", age, reads, want, n, err)
+			t.Errorf("after %d s: records are read %t, not %t, and %d expired: %v", age,
+				reads, want, n, err)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func TestIndexGoesOnAfterAFailedStep(t *testing.T) {
 					failed++
 				}
 				where := fmt.Sprintf("change %d fails, %s: %v", n, *f.hit.Load(), err)
-				if probe := x.Add(ctx, index.Document{Key: "probe", Fingerprint: 1}); errors.Is(probe, index.ErrFailed) {
+				if probe := x.Add(ctx, index.Document{Key: "probe", Fingerprint: 1}); errors.Is(
+					probe, index.ErrFailed) {
 					x.Close() // it says that it has failed
 					continue
 				} else if probe != nil {

@@ -17,9 +17,10 @@ func (x *Index) startFilters(p *plan.Plan) (err error) {
 	s := newState(&state{plan: p, tables: x.store.Tables()})
 	x.state.Store(s)
 	packed := s.tables.PackedEntries()
-	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed, func(v *store.View) filter.Source {
-		return filter.Source{Saved: v.FilterChunks, All: v.Packed(0)}
-	})
+	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed,
+		func(v *store.View) filter.Source {
+			return filter.Source{Saved: v.FilterChunks, All: v.Packed(0)}
+		})
 	for epoch := 0; err == nil && epoch < s.tables.Epochs(); epoch++ {
 		var live liveEpoch
 		if live, err = x.loadEpoch(p, epoch); err == nil {
@@ -60,11 +61,13 @@ func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
 			return l, err
 		}
 		warn := x.warn("removed IDs")
-		l.removed = loadRemovedIDs(v.RemovedIn(epoch), func(err error) { warn(errors.Join(err, v.Close())) })
+		l.removed = loadRemovedIDs(v.RemovedIn(epoch),
+			func(err error) { warn(errors.Join(err, v.Close())) })
 	}
 	expected := uint64(0)
 	if anyLive {
-		expected = max(1, x.counters.NextID-max(x.store.Now().PackedBefore(), 1)) // all IDs since the last compaction are live
+		// all IDs since the last compaction are live
+		expected = max(1, x.counters.NextID-max(x.store.Now().PackedBefore(), 1))
 	}
 	l.Set, err = x.newFilters("live entries", x.liveOptions(p), expected,
 		func(v *store.View) filter.Source { return filter.Source{All: distinct(v.Live(epoch, 0))} })
@@ -117,7 +120,8 @@ func (x *Index) liveOptions(p *plan.Plan) filter.Options {
 func filterTables(p *plan.Plan) (tables []filter.Table) {
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
+		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius,
+			Permute: t.Permute})
 	}
 	return tables
 }
@@ -130,11 +134,16 @@ func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error)
 	if x.opts.ReadOnly {
 		expected = 0 // they are for writers
 	}
-	hash := filter.Table{Prefix: filter.KeyPrefix, Permute: func(hash uint64) uint64 { return hash }}
-	return x.newFilters("keys", filter.Options{Tables: []filter.Table{hash}, Budget: budget}, expected,
+	hash := filter.Table{Prefix: filter.KeyPrefix, Permute: func(hash uint64) uint64 {
+		return hash
+	}}
+	return x.newFilters(
+		"keys", filter.Options{Tables: []filter.Table{hash}, Budget: budget}, expected,
 		func(v *store.View) filter.Source {
 			return filter.Source{
-				Saved: func(int) iter.Seq2[[]byte, error] { return v.FilterChunks(store.KeyFilterTable) },
+				Saved: func(int) iter.Seq2[[]byte, error] {
+					return v.FilterChunks(store.KeyFilterTable)
+				},
 				All:   v.KeyHashes(),
 				Since: keysSince(v, saved),
 				After: after,
@@ -143,7 +152,9 @@ func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error)
 }
 
 // newFilters returns filters that begin with what a view of this moment has.
-func (x *Index) newFilters(of string, o filter.Options, expected uint64, source func(*store.View) filter.Source) (*filter.Set, error) {
+func (x *Index) newFilters(
+	of string, o filter.Options, expected uint64, source func(*store.View) filter.Source,
+) (*filter.Set, error) {
 	if expected == 0 {
 		return filter.NewSet(o), nil
 	}
@@ -167,7 +178,8 @@ func (x *Index) newFilters(of string, o filter.Options, expected uint64, source 
 func (x *Index) warn(of string) func(error) {
 	return func(err error) {
 		if err != nil && x.opts.Logger != nil {
-			x.opts.Logger.Warn(fmt.Sprintf("filters of %s could not be made: queries are slower, and right", of), "error", err)
+			x.opts.Logger.Warn(fmt.Sprintf(
+				"filters of %s could not be made: queries are slower, and right", of), "error", err)
 		}
 	}
 }

@@ -27,7 +27,8 @@ func length(race, usual, ci, long int) int {
 // scopes and groups of near-duplicates. Some order of the calls must explain every answer.
 func TestConcurrentHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS",
+		length(4000, 25_000, 300_000, 10_000_000))
 	worlds(t, seed, false, false, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -37,7 +38,8 @@ func TestConcurrentHistories(t *testing.T) {
 // must explain every answer.
 func TestNestedHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CALLS",
+		length(4000, 20_000, 200_000, 5_000_000))
 	worlds(t, seed, false, true, func(w *indextest.World) int64 { return w.Calls }, want)
 }
 
@@ -47,19 +49,25 @@ func TestNestedHistories(t *testing.T) {
 // checkpoints.
 func TestConcurrentCrashHistories(t *testing.T) {
 	t.Parallel()
-	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000))
+	seed, want := testenv.Seed(t), testenv.Asked(t, "NEARDUP_CRASH_POINTS",
+		length(30, 100, 1000, 10_000))
 	worlds(t, seed, true, false, func(w *indextest.World) int64 { return w.Moments }, want)
 }
 
 // worlds runs worlds until their count reaches the wanted number.
-func worlds(t *testing.T, seed uint64, crash, nested bool, count func(*indextest.World) int64, want int) {
+func worlds(
+	t *testing.T, seed uint64, crash, nested bool, count func(*indextest.World) int64, want int,
+) {
 	var done, calls, n int64
 	for ; done < int64(want) && !t.Failed(); n++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		w, err := indextest.NewWorld(rng, crash)
 		must(t, err)
 		if nested {
-			w.Around = func(x *index.Index, view, apply func()) { x.AroundView(view); x.AroundApply(apply) }
+			w.Around = func(x *index.Index, view, apply func()) {
+				x.AroundView(view)
+				x.AroundApply(apply)
+			}
 		}
 		if rng.IntN(3) > 0 {
 			draw := rand.New(rand.NewPCG(seed, ^uint64(n)))
@@ -110,7 +118,8 @@ func between(ctx context.Context, w *indextest.World, what int) error {
 		return w.Between(nil)
 	}
 	return w.Between(func(o index.Options) error {
-		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: o.FS, CacheBytes: o.CacheBytes, FilterBytes: o.FilterBytes})
+		_, err := compaction.Run(ctx, "ix", compaction.Options{FS: o.FS, CacheBytes: o.CacheBytes,
+			FilterBytes: o.FilterBytes})
 		return err
 	})
 }

@@ -5,12 +5,13 @@
 //
 // It guarantees:
 //
-//   - A query returns exactly the stored documents within the distance, as of one moment during the call.
-//   - With Sync, the default Durability, everything that a call has acknowledged survives a crash. Every
-//     document is stored as a whole or not at all.
+//   - A query returns exactly the stored documents within the distance, as of one moment
+//     during the call.
+//   - With Sync, the default Durability, everything that a call has acknowledged survives a
+//     crash. Every document is stored as a whole or not at all.
 //   - If near-duplicates are checked concurrently, CheckAndAdd finds exactly one of them New.
-//   - An index is never opened with another k, plan or analyzer than its own. Only package compaction
-//     changes k and the plan, of a closed index, in one step.
+//   - An index is never opened with another k, plan or analyzer than its own. Only package
+//     compaction changes k and the plan, of a closed index, in one step.
 //
 // Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID
 // is used twice. A document that is stored again with the same Fingerprint, Shingles and Scope
@@ -83,8 +84,9 @@ type Index struct {
 // ErrPlan, ErrCorrupt, and the errors of the file system.
 func Open(dir string, opts *Options) (*Index, error) {
 	x := &Index{
-		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), single: make(chan *call), rewriting: make(chan struct{}, 1),
-		expiring: make(chan struct{}, 1),
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)), single: make(chan *call),
+		rewriting: make(chan struct{}, 1),
+		expiring:  make(chan struct{}, 1),
 	}
 	x.recent.count.Store(1) // 0 is the position of a reader without a view
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
@@ -118,7 +120,9 @@ func Open(dir string, opts *Options) (*Index, error) {
 			err = fmt.Errorf("open index %s: %w", dir, noPlan)
 		}
 		if errors.Is(err, ErrLocked) {
-			err = fmt.Errorf(`%w; "neardup serve" shares an index, and whoever has it open can make a copy (Checkpoint)`, err)
+			err = fmt.Errorf(
+				`%w; "neardup serve" shares an index, and the process that has it open can copy it `+
+					"(Checkpoint)", err)
 		}
 		return nil, err
 	}
@@ -338,9 +342,9 @@ var ErrPlan = plan.ErrUnusable
 //	CachedBytes      uint64 // memory of cached packed blocks
 //	StoreCachedBytes uint64 // memory of Pebble's block cache
 //	Expired          uint64 // documents that Expire has removed since Open
-//	CrowdedTexts     uint64 // estimate of the different texts that are duplicates of one document of their own site, at most; 0: fewer than 16
-//	Crowded          string // if there are 16 or more: names that document, and says what to do
-//	CacheShort       string // if the cache is too small for the packed tables: says so, and which size is enough
+//	CrowdedTexts     uint64 // texts of one site that are duplicates of one document; 0: under 16
+//	Crowded          string // if there are 16 or more: the document, and what to do
+//	CacheShort       string // if the packed tables do not fit the cache: the size that is enough
 type Stats = match.Stats
 
 // Stats returns statistics of the index. It is cheap. After Close it returns the zero Stats.
@@ -399,9 +403,11 @@ func (x *Index) crowded() (texts uint64, message string) {
 	if p.Key == "" {
 		name = fmt.Sprintf("document %d", p.ID)
 	}
-	advice := "; if they are different pages of one template, set a smaller SiteTexts (--site-texts)"
+	advice := "; if they are different pages of one template, set a smaller SiteTexts " +
+		"(--site-texts)"
 	n := p.Texts.Estimate()
-	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: compare some of them with it (neardup compare)%s", n, name, advice)
+	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: "+
+		"compare some of them with it (neardup compare)%s", n, name, advice)
 }
 
 // Duplicates returns how often a checked page was a Duplicate of each of the documents with these
@@ -436,14 +442,15 @@ type StoreStats struct {
 	CompactionDebtBytes uint64 // estimate of the bytes that Pebble's compactions have to rewrite
 	CompactionsFailed   uint64
 	L0Tables            uint64 // files of level 0: written last and not merged yet
-	L0Sublevels         uint64 // files of level 0 that one read may search; writes stall if there are too many
-	MemTableBytes       uint64 // entries in memory that are in no file yet
-	WALBytes            uint64 // size of the write-ahead log, which Open reads after a crash
-	WALBytesWritten     uint64
-	CacheHits           uint64 // blocks of unpacked entries and records found in the cache
-	CacheMisses         uint64
-	WriteStalls         uint64 // times that writes waited for background work
-	WriteStallTime      time.Duration
+	// files of level 0 that one read may search; writes stall if there are too many
+	L0Sublevels     uint64
+	MemTableBytes   uint64 // entries in memory that are in no file yet
+	WALBytes        uint64 // size of the write-ahead log, which Open reads after a crash
+	WALBytesWritten uint64
+	CacheHits       uint64 // blocks of unpacked entries and records found in the cache
+	CacheMisses     uint64
+	WriteStalls     uint64 // times that writes waited for background work
+	WriteStallTime  time.Duration
 }
 
 // StoreStats returns statistics of the store. After Close, they are zero.

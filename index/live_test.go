@@ -28,14 +28,16 @@ func TestLiveAfterReopening(t *testing.T) {
 		d := index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
 		docs = append(docs, d, d)
 	}
-	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
+	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: opts})
 	must(t, err)
 	for _, add := range []int{live, 0} {
 		x, err := index.Open("ix", &opts)
 		must(t, err)
 		before := x.Stats().Live
 		for range add {
-			must(t, x.Add(t.Context(), index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}))
+			must(t, x.Add(t.Context(),
+				index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}))
 		}
 		if n := x.Stats().Live; add > 0 && (before != 0 || n != live) || add == 0 && n != live {
 			t.Errorf("%d live, after %d were added to %d", n, add, before)
@@ -53,7 +55,8 @@ func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	must(t, x.Add(t.Context(), make([]index.Document, 10_000)...), x.Close())
 	x, err = index.Open("ix", &opts)
 	must(t, err)
-	for begun := time.Now(); !x.HasNear() && time.Since(begun) < 20*time.Second; { // it is loaded in the background
+	// it is loaded in the background
+	for begun := time.Now(); !x.HasNear() && time.Since(begun) < 20*time.Second; {
 		time.Sleep(time.Millisecond)
 	}
 	if n := x.Stats().FilterBytes; !x.HasNear() || n > 1<<20 {
@@ -91,7 +94,8 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 		must(t, x.Add(t.Context(), make([]index.Document, 3)...))
 		_, err = x.DeleteIDs(t.Context(), uint64(3+3*round))
 		must(t, err)
-		err = rewrite.Repack(t.Context(), x, func(_ context.Context, f rewrite.Frozen) (rewrite.Packed, error) {
+		err = rewrite.Repack(t.Context(), x, func(_ context.Context,
+			f rewrite.Frozen) (rewrite.Packed, error) {
 			if n := f.Counters.NextID; n != want {
 				t.Errorf("round %d: the next ID is %d, not %d", round, n, want)
 			}

@@ -66,7 +66,8 @@ func (m modelled) checked(ctx context.Context, docs []index.Document) ([]index.V
 			return nil, fmt.Errorf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
 		}
 		if stored := got.Document.ID != 0; stored == got.Document.Added.IsZero() {
-			return nil, fmt.Errorf("document %d, stored %v, was added %v", i, stored, got.Document.Added)
+			return nil, fmt.Errorf("document %d, stored %v, was added %v", i, stored,
+				got.Document.Added)
 		}
 	}
 	return verdicts, errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index))
@@ -90,7 +91,8 @@ func (m modelled) query(t *testing.T, queries []uint64) {
 	t.Helper()
 	for _, q := range queries {
 		for k := range m.Rule.MaxDistance + 1 {
-			must(t, m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)}, k, 0))
+			must(t, m.Model.Query(m.Index, index.Document{Fingerprint: fingerprint.Fingerprint(q)},
+				k, 0))
 		}
 	}
 }
@@ -104,14 +106,18 @@ func drawDocument(t *rapid.T) index.Document {
 	colliding := testgen.CollidingKeys(0)
 	return index.Document{
 		Fingerprint: fingerprint.Fingerprint(fp),
-		Key:         rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "", "a", "b", "c", "d", "e", "f"}).Draw(t, "key"),
-		Scope:       rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "s"}).Draw(t, "scope"),
-		ID:          rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
-		Added:       time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"), 0),
+		Key: rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "", "a", "b",
+			"c", "d", "e", "f"}).Draw(t, "key"),
+		Scope: rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "s"}).Draw(t,
+			"scope"),
+		ID: rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
+		Added: time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"),
+			0),
 		// None, and some within 16 bits of each other, some just beyond.
-		Shingles: rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {}, {}, {7}, {0xffff}, {0, 0xffff}, {0, 0, 0x3ffff}, {3: ^uint64(0)}}).Draw(t, "shingles"),
-		Digest:   rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
-		Tokens:   rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
+		Shingles: rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {}, {}, {7}, {0xffff},
+			{0, 0xffff}, {0, 0, 0x3ffff}, {3: ^uint64(0)}}).Draw(t, "shingles"),
+		Digest: rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
+		Tokens: rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
 	}
 }
 
@@ -120,12 +126,15 @@ func drawDocument(t *rapid.T) index.Document {
 func TestCheckAndAddBatchEqualsSingleCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := openModelled(t, index.Options{
-			Analyzer:           rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t, "analyzer"),
-			MaxDistance:        rapid.SampledFrom([]int{index.Exact, 1, 3, 5}).Draw(t, "k"),
-			MaxShingleDistance: rapid.SampledFrom([]int{0, 0, 13, 15, 18, -1}).Draw(t, "shingle limit"),
-			ShortAllowance:     rapid.SampledFrom([]int{0, 0, 7, -1}).Draw(t, "allowance"),
-			MaxLengthRatio:     rapid.SampledFrom([]float64{0, 0, 1, 1.5, -1}).Draw(t, "length ratio"),
-			KeepDuplicates:     rapid.Bool().Draw(t, "keep duplicates"),
+			Analyzer: rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t,
+				"analyzer"),
+			MaxDistance: rapid.SampledFrom([]int{index.Exact, 1, 3, 5}).Draw(t, "k"),
+			MaxShingleDistance: rapid.SampledFrom([]int{0, 0, 13, 15, 18, -1}).Draw(t,
+				"shingle limit"),
+			ShortAllowance: rapid.SampledFrom([]int{0, 0, 7, -1}).Draw(t, "allowance"),
+			MaxLengthRatio: rapid.SampledFrom([]float64{0, 0, 1, 1.5, -1}).Draw(t,
+				"length ratio"),
+			KeepDuplicates: rapid.Bool().Draw(t, "keep duplicates"),
 		})
 		defer m.Close()
 		for range rapid.IntRange(1, 12).Draw(t, "calls") {
@@ -137,7 +146,9 @@ func TestCheckAndAddBatchEqualsSingleCalls(t *testing.T) {
 				}
 			}
 			must(t, m.check(t.Context(), docs))
-			must(t, m.Model.Query(m.Index, drawDocument(t), rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"), rapid.IntRange(0, 3).Draw(t, "limit")))
+			must(t, m.Model.Query(m.Index, drawDocument(t),
+				rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"),
+				rapid.IntRange(0, 3).Draw(t, "limit")))
 		}
 	})
 }
@@ -154,7 +165,8 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 				docs[i].Key = fmt.Sprint(rng.IntN(600))
 			}
 			if rng.IntN(3) > 0 {
-				docs[i].Shingles = fingerprint.ShingleSignature{testgen.Flip(rng, 1, ^uint64(0), rng.IntN(15))}
+				docs[i].Shingles = fingerprint.ShingleSignature{testgen.Flip(rng, 1,
+					^uint64(0), rng.IntN(15))}
 				docs[i].Tokens = 100 + rng.IntN(50)
 			}
 		}
@@ -174,7 +186,8 @@ func TestSitesOneByOne(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		opts := index.Options{FS: vfs.NewMem(), MaxDistance: 6, SiteTexts: []int{-1, 1, 2, 0}[seed%4], KeepDuplicates: seed%4 == 3}
+		opts := index.Options{FS: vfs.NewMem(), MaxDistance: 6,
+			SiteTexts: []int{-1, 1, 2, 0}[seed%4], KeepDuplicates: seed%4 == 3}
 		m := openModelled(t, opts)
 		m.Counts = make(map[uint64]*indextest.Count)
 		for range 6 {
@@ -224,8 +237,10 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	template := rng.IntN(3)
 	of := rand.New(rand.NewPCG(seed, uint64(template)))
 	d := index.Document{
-		Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, of.Uint64(), ^uint64(0), rng.IntN(4))),
-		Tokens:      []int{60, 150, 400}[template] + rng.IntN(5), Digest: fingerprint.Digest(1 + rng.IntN(500)),
+		Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, of.Uint64(),
+			^uint64(0), rng.IntN(4))),
+		Tokens: []int{60, 150, 400}[template] + rng.IntN(5),
+		Digest: fingerprint.Digest(1 + rng.IntN(500)),
 	}
 	for i := range d.Shingles {
 		d.Shingles[i] = testgen.Flip(rng, of.Uint64(), ^uint64(0), rng.IntN(11))
@@ -233,7 +248,8 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	if rng.IntN(20) == 0 {
 		d.Shingles, d.Tokens = fingerprint.ShingleSignature{}, rng.IntN(2)*60
 	}
-	d.Key = []string{fmt.Sprintf("http://%d.example/%d", template%2, rng.IntN(150)), fmt.Sprint("page ", rng.IntN(50)), ""}[max(0, rng.IntN(8)-5)]
+	d.Key = []string{fmt.Sprintf("http://%d.example/%d", template%2, rng.IntN(150)),
+		fmt.Sprint("page ", rng.IntN(50)), ""}[max(0, rng.IntN(8)-5)]
 	if rng.IntN(10) == 0 {
 		d.Scope = "s"
 	}
@@ -244,7 +260,8 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 // in memory.
 func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 0))
-	plan, err := planning.Parse("k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
+	plan, err := planning.Parse(
+		"k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
 	must(t, err)
 	m := openModelled(t, index.Options{Plan: plan, FilterBytes: 1 << 20})
 	defer m.Close()
@@ -279,7 +296,8 @@ func TestQueryBatchBeyondItsLimits(t *testing.T) {
 	}{{1 << 20, 700}, {150, 1 << 20}} {
 		restore := index.SetBatchLimits(limits.queries, limits.hits)
 		found, next := 0, 0
-		for got, err := range m.QueryBatch(testhook.WithScannedBatches(t.Context(), true), queries) {
+		for got, err := range m.QueryBatch(testhook.WithScannedBatches(t.Context(), true),
+			queries) {
 			must(t, err)
 			want := m.Docs.Near(m.Rule, &index.Document{Fingerprint: queries[next].Fingerprint}, 0)
 			if diff := indextest.Difference(got.Matches, want); got.Query != next || diff != "" {

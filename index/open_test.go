@@ -60,14 +60,17 @@ func TestOpenWithOtherOptions(t *testing.T) {
 			}
 		}
 	}
-	for _, opts := range []Options{{}, {MaxDistance: 5}, {Plan: made.Plan}, {Analyzer: "words 1"}, {ReadOnly: true}, {MustExist: true, ExpectedDocuments: 1 << 40}, made} {
+	for _, opts := range []Options{{}, {MaxDistance: 5}, {Plan: made.Plan}, {Analyzer: "words 1"},
+		{ReadOnly: true}, {MustExist: true, ExpectedDocuments: 1 << 40}, made} {
 		opts.FS = fs
 		x, err := Open("index", &opts)
 		if err != nil {
 			t.Errorf("%+v: %v", opts, err)
 			continue
 		}
-		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != made.Plan.String() || s.Analyzer != "words 1" || s.Documents != 1 || s.Tables != 6 || s.Probes != 6 || s.Format != store.Format {
+		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != made.Plan.String() ||
+			s.Analyzer != "words 1" || s.Documents != 1 || s.Tables != 6 || s.Probes != 6 ||
+			s.Format != store.Format {
 			t.Errorf("%+v", s)
 		}
 		if err := x.Close(); err != nil {
@@ -89,7 +92,8 @@ func TestOpenDefaults(t *testing.T) {
 	if x.Plan().String() != want {
 		t.Errorf("plan %v", x.Plan())
 	}
-	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), `"neardup serve" shares an index`) {
+	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), `"neardup serve" shares an index`) {
 		t.Errorf("second Open: %v", err)
 	}
 	if err := x.Close(); err != nil {
@@ -108,7 +112,8 @@ func TestOpenDefaults(t *testing.T) {
 	if s := exact.Stats(); s.MaxDistance != 0 || s.Tables != 1 {
 		t.Errorf("exact: %+v", s)
 	}
-	for _, opts := range []Options{{MaxDistance: -2}, {MaxDistance: 17}, {MaxDistance: 3, Plan: mustPlan(t, "4", 4)}, {Plan: &plan.Plan{MaxDistance: 1}}} {
+	for _, opts := range []Options{{MaxDistance: -2}, {MaxDistance: 17},
+		{MaxDistance: 3, Plan: mustPlan(t, "4", 4)}, {Plan: &plan.Plan{MaxDistance: 1}}} {
 		opts.FS = vfs.NewMem()
 		if _, err := Open("index", &opts); !errors.Is(err, ErrPlan) {
 			t.Errorf("%+v: %v", opts, err)
@@ -137,7 +142,8 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: it made something: %v", name, err)
 		}
 	}
-	if _, err := Open("", nil); err == nil || !strings.Contains(err.Error(), "the name of its directory is empty") {
+	if _, err := Open("", nil); err == nil ||
+		!strings.Contains(err.Error(), "the name of its directory is empty") {
 		t.Errorf("no name: %v", err)
 	}
 }
@@ -148,11 +154,16 @@ func TestLargestCaches(t *testing.T) {
 	ctx := context.Background()
 	for _, bytes := range []int64{1_000_000 << 20, 1 << 62, math.MaxInt64} {
 		x := openMem(t, Options{CacheBytes: bytes})
-		if n := int64(len(x.shingles.slots)) * shingleSlotBytes; n > process.Memory()/shingleShare || n > 1<<30 || n == 0 {
+		if n := int64(
+			len(x.shingles.slots)) * shingleSlotBytes; n > process.Memory()/shingleShare ||
+			n > 1<<30 || n == 0 {
 			t.Errorf("CacheBytes %d: %d bytes for Shingles", bytes, n)
 		}
-		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1, Shingles: fingerprint.ShingleSignature{2}, Tokens: 300}))
-		if found, err := x.Query(ctx, Query{Signature: fingerprint.Signature{Fingerprint: 3}}); err != nil || len(found) != 1 {
+		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1,
+			Shingles: fingerprint.ShingleSignature{2}, Tokens: 300}))
+		if found, err := x.Query(ctx,
+			Query{Signature: fingerprint.Signature{Fingerprint: 3}}); err != nil ||
+			len(found) != 1 {
 			t.Errorf("CacheBytes %d: %v, %v", bytes, found, err)
 		}
 		must(t, x.Close())
@@ -163,7 +174,8 @@ func TestLargestCaches(t *testing.T) {
 func TestPlanInPiecesOpensAgain(t *testing.T) {
 	opts := Options{FS: vfs.NewMem(), Plan: &plan.Plan{MaxDistance: 1, Tables: []plan.Table{
 		{Permutation: plan.Permutation{{First: 0, Last: 31}, {First: 32, Last: 63}}, Prefix: 32},
-		{Permutation: plan.Permutation{{First: 32, Last: 47}, {First: 48, Last: 63}, {First: 0, Last: 31}}, Prefix: 32},
+		{Permutation: plan.Permutation{{First: 32, Last: 47}, {First: 48, Last: 63},
+			{First: 0, Last: 31}}, Prefix: 32},
 	}}}
 	for range 2 {
 		x, err := Open("index", &opts)
@@ -209,8 +221,10 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 // TestTooLarge tests that a batch of a gigabyte is refused and that no part of it is stored.
 func TestTooLarge(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
-	d := Document{Key: strings.Repeat("k", match.MaxKeyBytes), Scope: strings.Repeat("s", match.MaxScopeBytes)}
-	if err := x.Add(t.Context(), slices.Repeat([]Document{d}, 9000)...); !errors.Is(err, ErrTooLarge) || len(err.Error()) > 300 {
+	d := Document{Key: strings.Repeat("k", match.MaxKeyBytes),
+		Scope: strings.Repeat("s", match.MaxScopeBytes)}
+	if err := x.Add(t.Context(), slices.Repeat([]Document{d}, 9000)...); !errors.Is(err,
+		ErrTooLarge) || len(err.Error()) > 300 {
 		t.Errorf("%.300v", err)
 	}
 	if n := x.Stats().NextID; n != 1 {
@@ -260,10 +274,12 @@ func TestMemoryOfEmptyIndex(t *testing.T) {
 		child.Env = append(os.Environ(), variable+"="+dir)
 		out, err := child.CombinedOutput()
 		var after, before int
-		if _, scanErr := fmt.Fscan(bytes.NewReader(out), &after, &before); err != nil || scanErr != nil {
+		if _, scanErr := fmt.Fscan(bytes.NewReader(out), &after, &before); err != nil ||
+			scanErr != nil {
 			t.Fatalf("%v, %v: %s", err, scanErr, out)
 		}
-		t.Logf("%s: %.1f MiB in all, of which the open index %.1f", what, float64(after)/(1<<20), float64(after-before)/(1<<20))
+		t.Logf("%s: %.1f MiB in all, of which the open index %.1f", what, float64(after)/(1<<20),
+			float64(after-before)/(1<<20))
 		if after > most {
 			t.Errorf("a process with an open empty index (%s) takes %d bytes", what, after)
 		}

@@ -142,7 +142,7 @@ const (
 //
 // The fields of a Table:
 //
-//	Permutation []Bits // ranges of bits in their new order, each from First to Last; bit 0 is the most significant one
+//	Permutation []Bits // ranges of bits, First to Last, in their new order; bit 0: most significant
 //	Prefix      int    // length in bits of the prefix that a probe looks up, 1 to 64
 //	Radius      int    // a query probes all prefixes within this many bits of its own
 //
@@ -175,11 +175,13 @@ func ParsePlan(s string, k int) (*Plan, error) {
 func (o *Options) check() error {
 	switch {
 	case o.ExpectedDocuments < 0:
-		return fmt.Errorf("ExpectedDocuments is %d, want 0 for the default, or more", o.ExpectedDocuments)
+		return fmt.Errorf("ExpectedDocuments is %d, want 0 for the default, or more",
+			o.ExpectedDocuments)
 	case o.CacheBytes < 0:
 		return fmt.Errorf("CacheBytes is %d, want 0 for the default, or more", o.CacheBytes)
 	case o.Durability != Sync && o.Durability != NoSync:
-		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)", o.Durability, Sync, NoSync)
+		return fmt.Errorf("Durability is %d, want Sync (%d) or NoSync (%d)",
+			o.Durability, Sync, NoSync)
 	}
 	return o.rule(0).Check()
 }
@@ -264,7 +266,9 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		if analyzer == "" {
 			analyzer = "(none recorded)"
 		}
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: give the one that it has, or none; to change over, make a new index from the documents (docs/operations.md, Upgrade)", ErrMismatch, analyzer, o.Analyzer)
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: give the one that it "+
+			"has, or none; to change over, make a new index from the documents "+
+			"(docs/operations.md, Upgrade)", ErrMismatch, analyzer, o.Analyzer)
 	}
 	return nil
 }

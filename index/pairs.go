@@ -106,7 +106,10 @@ func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, 
 }
 
 // joined yields what run yields of the index of this moment.
-func joined[T any](ctx context.Context, x *Index, o JoinOptions, run func(*joiner, context.Context) iter.Seq2[[]T, error]) iter.Seq2[T, error] {
+func joined[T any](
+	ctx context.Context, x *Index, o JoinOptions, run func(*joiner,
+		context.Context) iter.Seq2[[]T, error],
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
 		err := x.withJoiner(ctx, o, func(j *joiner) error {
@@ -183,7 +186,9 @@ const (
 // sendPairs yields every pair of groups that match, and every group of several documents with
 // itself, once, in no order.
 func (j *joiner) sendPairs(ctx context.Context) iter.Seq2[[]Pair, error] {
-	return ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error { return j.pairs(p.Context(), p.Send) })
+	return ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error {
+		return j.pairs(p.Context(), p.Send)
+	})
 }
 
 // pairs sends all pairs, from all workers.
@@ -256,7 +261,8 @@ func (s *pairSender) add(g *Group, others []Group) error {
 		if first.ID > second.ID {
 			first, second = second, first
 		}
-		s.pairs = append(s.pairs, Pair{*first, *second, first.Fingerprint.Distance(second.Fingerprint)})
+		s.pairs = append(s.pairs, Pair{*first, *second,
+			first.Fingerprint.Distance(second.Fingerprint)})
 	}
 	if len(s.pairs) < pairsAtOnce {
 		return s.ctx.Err()
@@ -290,9 +296,12 @@ type joiner struct {
 }
 
 // newJoiner reads a snapshot. Each worker reads a part of the fingerprints.
-func newJoiner(ctx context.Context, readers []*reader, rule match.Rule, stars bool) (*joiner, error) {
+func newJoiner(
+	ctx context.Context, readers []*reader, rule match.Rule, stars bool,
+) (*joiner, error) {
 	x := readers[0].x
-	j := &joiner{readers: readers, rule: rule, centered: stars, bare: x.firstRecord.Load() == noRecord}
+	j := &joiner{readers: readers, rule: rule, centered: stars,
+		bare: x.firstRecord.Load() == noRecord}
 	about := int(x.store.Now().PackedEntries())
 	parts := make([]joinPart, j.workers())
 	width := ^uint64(0) / uint64(len(parts))
@@ -381,7 +390,8 @@ type groupKey struct {
 // appendGroups appends the documents of a node in groups. The rule does not distinguish the
 // documents of a group.
 func (j *joiner) appendGroups(dst []Group, r *reader, node selfjoin.Node) ([]Group, error) {
-	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]), uint64(j.set.Fingerprint(node))
+	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]),
+		uint64(j.set.Fingerprint(node))
 	taker := j.readers[j.workers()]
 	if len(ids) == 1 || j.bare {
 		d, err := r.member(ids[0], stored)

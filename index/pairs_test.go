@@ -17,9 +17,14 @@ import (
 func TestJoinRule(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 5, MaxShingleDistance: 20})
 	for o, want := range map[*JoinOptions]match.Rule{
-		{}: {MaxDistance: 5, MaxShingleDistance: 20, ShortAllowance: match.ShortAllowance, MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: Exact, MaxShingleDistance: -1, ShortAllowance: 7}:                   {MaxDistance: 0, MaxShingleDistance: -1, ShortAllowance: 7, MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: -1, MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: 0, MaxLengthRatio: -1},
+		{}: {MaxDistance: 5, MaxShingleDistance: 20, ShortAllowance: match.ShortAllowance,
+			MaxLengthRatio: match.MaxLengthRatio},
+		{MaxDistance: Exact, MaxShingleDistance: -1,
+			ShortAllowance: 7}: {MaxDistance: 0, MaxShingleDistance: -1, ShortAllowance: 7,
+			MaxLengthRatio: match.MaxLengthRatio},
+		{MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: -1,
+			MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: 0,
+			MaxLengthRatio: -1},
 	} {
 		if got, err := joinRule(x.rule(x.Plan()), *o); got != want || err != nil {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
@@ -30,16 +35,19 @@ func TestJoinRule(t *testing.T) {
 func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: 2, KeepDuplicates: true})
-	must(t, x.Add(ctx, Document{Fingerprint: 1}, Document{Fingerprint: 1}, Document{Fingerprint: 3, Key: "three"}, Document{Fingerprint: 7 << 60}))
+	must(t, x.Add(ctx, Document{Fingerprint: 1}, Document{Fingerprint: 1},
+		Document{Fingerprint: 3, Key: "three"}, Document{Fingerprint: 7 << 60}))
 	pairs := 0
 	for p, err := range x.Pairs(ctx, JoinOptions{}) {
-		if pairs++; err != nil || p.First.ID != 1 || p.First.Added.IsZero() || p.Second.ID != 1 && p.Second.Key != "three" {
+		if pairs++; err != nil || p.First.ID != 1 || p.First.Added.IsZero() || p.Second.ID != 1 &&
+			p.Second.Key != "three" {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
 	clusters := 0
 	for c, err := range x.Clusters(ctx, JoinOptions{}) {
-		if clusters++; err != nil || len(c.Members) != 2 || c.Documents() != 3 || c.Members[0].ID != 1 || c.Members[1].Key != "three" {
+		if clusters++; err != nil || len(c.Members) != 2 || c.Documents() != 3 ||
+			c.Members[0].ID != 1 || c.Members[1].Key != "three" {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
@@ -49,7 +57,8 @@ func TestPairsAndClustersOfAnIndex(t *testing.T) {
 	for _, c := range []struct {
 		o    JoinOptions
 		want error
-	}{{JoinOptions{MaxDistance: 65}, ErrDistance}, {JoinOptions{MaxDistance: -2}, ErrDistance}, {JoinOptions{MaxLengthRatio: 0.5}, match.ErrRatio}} {
+	}{{JoinOptions{MaxDistance: 65}, ErrDistance}, {JoinOptions{MaxDistance: -2}, ErrDistance},
+		{JoinOptions{MaxLengthRatio: 0.5}, match.ErrRatio}} {
 		for _, err := range x.Pairs(ctx, c.o) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%+v: %v", c.o, err)
@@ -122,7 +131,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 		for i := range docs {
 			for k := range docs[:i] {
 				if rule.Matches(&docs[k], &docs[i]) {
-					want[[2]uint64{docs[k].ID, docs[i].ID}] = docs[k].Fingerprint.Distance(docs[i].Fingerprint)
+					want[[2]uint64{docs[k].ID, docs[i].ID}] = docs[k].Fingerprint.Distance(
+						docs[i].Fingerprint)
 				}
 			}
 		}
@@ -168,7 +178,8 @@ func naiveClusters(docs []Document, rule match.Rule, stars bool) (clusters [][]u
 		for i := range docs {
 			for k := range docs[:i] {
 				if owner[i] != owner[k] && rule.Matches(&docs[i], &docs[k]) {
-					owner[i], owner[k], changed = min(owner[i], owner[k]), min(owner[i], owner[k]), true
+					owner[i], owner[k], changed = min(owner[i], owner[k]),
+						min(owner[i], owner[k]), true
 				}
 			}
 		}
@@ -214,7 +225,8 @@ func TestClustersMatchBruteForce(t *testing.T) {
 				}
 			}
 			slices.SortFunc(got, slices.Compare)
-			if want := naiveClusters(docs, rule, o.Stars); !slices.EqualFunc(got, want, slices.Equal) {
+			if want := naiveClusters(docs, rule, o.Stars); !slices.EqualFunc(got, want,
+				slices.Equal) {
 				t.Fatalf("n = %d, %+v:\n%v, want\n%v", n, o, got, want)
 			}
 		}
@@ -228,13 +240,15 @@ func TestStarsOfALongChain(t *testing.T) {
 	for _, n := range []int{10, 65, 3000} {
 		chain := make([]Group, n)
 		for i := range chain {
-			chain[i].Document = Document{ID: uint64(i + 1), Fingerprint: fingerprint.Fingerprint(i ^ i>>1)}
+			chain[i].Document = Document{ID: uint64(i + 1),
+				Fingerprint: fingerprint.Fingerprint(i ^ i>>1)}
 			if r.IntN(3) == 0 {
 				chain[i].Shingles = fingerprint.ShingleSignature{r.Uint64N(1 << 24)}
 			}
 		}
 		r.Shuffle(n, func(a, b int) { chain[a], chain[b] = chain[b], chain[a] })
-		j := &joiner{rule: match.Rule{MaxDistance: 1 + r.IntN(3), MaxShingleDistance: 12, MaxLengthRatio: -1}}
+		j := &joiner{rule: match.Rule{MaxDistance: 1 + r.IntN(3), MaxShingleDistance: 12,
+			MaxLengthRatio: -1}}
 		var want [][]uint64
 		var kept []int
 	next:
@@ -247,7 +261,8 @@ func TestStarsOfALongChain(t *testing.T) {
 			}
 			kept, want = append(kept, i), append(want, []uint64{chain[i].ID})
 		}
-		for name, stars := range map[string]func(context.Context, []Group) ([][]Group, error){"stars": j.stars, "of pairs": j.starsOfPairs} {
+		for name, stars := range map[string]func(context.Context, []Group) ([][]Group,
+			error){"stars": j.stars, "of pairs": j.starsOfPairs} {
 			parts, err := stars(t.Context(), chain)
 			var got [][]uint64
 			for _, part := range parts {
@@ -258,7 +273,8 @@ func TestStarsOfALongChain(t *testing.T) {
 				got = append(got, ids)
 			}
 			if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
-				t.Errorf("%s, %+v: %d of %d, want %d: %v", name, j.rule, len(got), n, len(want), err)
+				t.Errorf("%s, %+v: %d of %d, want %d: %v", name, j.rule, len(got), n,
+					len(want), err)
 			}
 		}
 	}
@@ -274,7 +290,8 @@ func TestPairsOfOneFingerprintWithManyShingles(t *testing.T) {
 	}
 	docs[n] = Document{Fingerprint: 7}
 	x := openJoin(t, docs)
-	must(t, x.withJoiner(t.Context(), JoinOptions{MaxDistance: 3, MaxShingleDistance: 64, ShortAllowance: -1, MaxLengthRatio: -1}, func(j *joiner) error {
+	must(t, x.withJoiner(t.Context(), JoinOptions{MaxDistance: 3, MaxShingleDistance: 64,
+		ShortAllowance: -1, MaxLengthRatio: -1}, func(j *joiner) error {
 		pairs, most := 0, 0
 		err := j.pairs(t.Context(), func(some []Pair) error {
 			pairs, most = pairs+len(some), max(most, len(some))

@@ -17,9 +17,9 @@ import (
 //
 // Its fields:
 //
-//	Signature   fingerprint.Signature // embedded: Fingerprint, Shingles, Tokens. Zero Shingles or Tokens are not compared
+//	Signature   fingerprint.Signature // embedded; zero Shingles or Tokens are not compared
 //	Scope       string                // only documents of this scope match
-//	MaxDistance int                   // in bits, at most the k of the index. 0: that k. Exact: only equal fingerprints
+//	MaxDistance int                   // at most k. 0: k. Exact: only equal fingerprints
 //	Limit       int                   // largest number of matches, the nearest ones. 0: all
 type Query = match.Query
 

@@ -62,7 +62,8 @@ func TestReadErrorsInACommit(t *testing.T) {
 	}
 	for _, packed := range []string{"live", "packed and live"} {
 		disk := crashfs.New()
-		opts := index.Options{FS: disk, MaxDistance: 2, KeepDuplicates: true, Now: func() time.Time { return now }}
+		opts := index.Options{FS: disk, MaxDistance: 2, KeepDuplicates: true,
+			Now: func() time.Time { return now }}
 		x, err := index.Open("ix", &opts)
 		must(t, err)
 		half := len(docs) / 2
@@ -80,9 +81,13 @@ func TestReadErrorsInACommit(t *testing.T) {
 			"Delete": func(x *index.Index) (int, error) {
 				return x.Delete(ctx, docs[0].Key, docs[2].Key, docs[half+2].Key, docs[half+3].Key)
 			},
-			"DeleteIDs":    func(x *index.Index) (int, error) { return x.DeleteIDs(ctx, 1, 2, 3, 8, 9, 10) },
+			"DeleteIDs": func(x *index.Index) (int, error) {
+				return x.DeleteIDs(ctx, 1, 2, 3, 8, 9, 10)
+			},
 			"DeleteBefore": func(x *index.Index) (int, error) { return x.DeleteBefore(ctx, now) },
-			"Expire":       func(x *index.Index) (int, error) { return x.Expire(ctx, index.Expiry{MaxDocuments: 10}) },
+			"Expire": func(x *index.Index) (int, error) {
+				return x.Expire(ctx, index.Expiry{MaxDocuments: 10})
+			},
 			"Add of known keys": func(x *index.Index) (int, error) {
 				return none(x.Add(ctx, recrawl(0, 0), recrawl(2, 1<<9), recrawl(half+2, 0)))
 			},
@@ -95,7 +100,8 @@ func TestReadErrorsInACommit(t *testing.T) {
 				return none(err)
 			},
 			"recrawls in a batch": func(x *index.Index) (int, error) {
-				_, err := x.CheckAndAddBatch(ctx, []index.Document{recrawl(0, 1), recrawl(2, 0), recrawl(half, 1<<9|1<<20|1<<30), recrawl(half+3, 0)})
+				_, err := x.CheckAndAddBatch(ctx, []index.Document{recrawl(0, 1), recrawl(2, 0),
+					recrawl(half, 1<<9|1<<20|1<<30), recrawl(half+3, 0)})
 				return none(err)
 			},
 		} {
@@ -105,7 +111,9 @@ func TestReadErrorsInACommit(t *testing.T) {
 }
 
 // failEachRead makes a call on a newly opened index once for each of its reads, which fails.
-func failEachRead(t *testing.T, disk *crashfs.FS, opts index.Options, call func(*index.Index) (int, error)) {
+func failEachRead(
+	t *testing.T, disk *crashfs.FS, opts index.Options, call func(*index.Index) (int, error),
+) {
 	failed, reads := 0, 0
 	var want indextest.Documents // after the call, if no read fails
 	for n := int64(0); ; n++ {
@@ -151,12 +159,17 @@ func failEachRead(t *testing.T, disk *crashfs.FS, opts index.Options, call func(
 				t.Helper()
 				after, err := indextest.AllDocuments(x)
 				must(t, err)
-				left := before.Without(func(d *index.Document) bool { return !slices.Contains(after, *d) })
-				if diff := indextest.Difference(after, left); diff != "" || len(before)-len(after) != removed {
-					t.Errorf("%s%s: %d documents before, %d removed, %d after: %s", what, when, len(before), removed, len(after), diff)
+				left := before.Without(func(d *index.Document) bool {
+					return !slices.Contains(after, *d)
+				})
+				if diff := indextest.Difference(after, left); diff != "" ||
+					len(before)-len(after) != removed {
+					t.Errorf("%s%s: %d documents before, %d removed, %d after: %s", what, when,
+						len(before), removed, len(after), diff)
 				}
 				if s := x.Stats(); s.Documents != uint64(len(after)) || s.NextID != stats.NextID {
-					t.Errorf("%s%s: counters %d and next ID %d; want %d and %d", what, when, s.Documents, s.NextID, len(after), stats.NextID)
+					t.Errorf("%s%s: counters %d and next ID %d; want %d and %d", what, when,
+						s.Documents, s.NextID, len(after), stats.NextID)
 				}
 				if err := indextest.Problems(x); err != nil {
 					t.Errorf("%s%s: %v", what, when, err)

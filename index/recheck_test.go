@@ -27,20 +27,30 @@ func TestRecheckAtCommit(t *testing.T) {
 		of     string
 	}{
 		{"document with the key", index.Document{Key: "page", Fingerprint: 0xffff << 40},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1<<64 - 1}) }, index.Known, "page"},
+			func(x *index.Index) error {
+				return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1<<64 - 1})
+			}, index.Known, "page"},
 		{"document at distance k", index.Document{Key: "page", Fingerprint: 7 << 50},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "near"}) }, index.Duplicate, "near"},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "near"}) },
+			index.Duplicate, "near"},
 		{"document beyond k", index.Document{Key: "page", Fingerprint: 15 << 50},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far"}) }, index.New, ""},
+			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far"}) },
+			index.New, ""},
 		{"removal of the match", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
-			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err }, index.New, ""},
+			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err },
+			index.New, ""},
 		{"match that moves away", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1<<64 - 1}) }, index.New, ""},
+			func(x *index.Index) error {
+				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1<<64 - 1})
+			}, index.New, ""},
 		{"removal of the earlier version", index.Document{Key: "stored", Fingerprint: 0xffff << 40},
-			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err }, index.New, ""},
-		{"recrawl of the match, which keeps its ID", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
+			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err },
+			index.New, ""},
+		{"recrawl of the match, which keeps its ID",
+			index.Document{Key: "page", Fingerprint: 1<<20 | 1},
 			func(x *index.Index) error { return x.Add(ctx, stored) }, index.Duplicate, "stored"},
-		{"recrawl of the match, which keeps its ID and is longer", index.Document{Key: "page", Fingerprint: 1<<20 | 1, Tokens: 100},
+		{"recrawl of the match, which keeps its ID and is longer",
+			index.Document{Key: "page", Fingerprint: 1<<20 | 1, Tokens: 100},
 			func(x *index.Index) error {
 				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000})
 			}, index.New, ""},
@@ -49,7 +59,8 @@ func TestRecheckAtCommit(t *testing.T) {
 		// decided. If sites are ignored, a removal matters only to the documents that match it.
 		for n := range 6 {
 			when, siteTexts := n%3, []int{0, -1}[n/3]
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: 3, SiteTexts: siteTexts})
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
+				MaxDistance: 3, SiteTexts: siteTexts})
 			must(t, err)
 			must(t, x.Add(ctx, stored))
 			written, calls := false, 0
@@ -59,7 +70,8 @@ func TestRecheckAtCommit(t *testing.T) {
 					must(t, c.others(x))
 				}
 			}
-			docs := []index.Document{c.doc, {Key: "another", Fingerprint: 0x5555 << 44}} // two, so that the snapshot is taken first
+			// two, so that the snapshot is taken first
+			docs := []index.Document{c.doc, {Key: "another", Fingerprint: 0x5555 << 44}}
 			asking := context.Context(ctx)
 			if when < 2 {
 				x.AroundView(write)
@@ -75,7 +87,8 @@ func TestRecheckAtCommit(t *testing.T) {
 			must(t, err)
 			x.AroundView(nil)
 			if v := verdicts[0]; !written || v.Status != c.status || v.Of.Key != c.of {
-				t.Errorf("%s, %d, SiteTexts %d: written %t, %v of %q, not %v of %q", c.name, when, siteTexts, written, v.Status, v.Of.Key, c.status, c.of)
+				t.Errorf("%s, %d, SiteTexts %d: written %t, %v of %q, not %v of %q", c.name, when,
+					siteTexts, written, v.Status, v.Of.Key, c.status, c.of)
 			}
 			must(t, indextest.Problems(x), x.Close())
 		}
@@ -150,12 +163,15 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
 		if n := x.Stats().Documents; !stored && n > 0 && n < 190 {
 			stored = true
-			must(t, x.Add(t.Context(), index.Document{Key: keys[1], Fingerprint: docs[201].Fingerprint ^ 1}))
+			must(t, x.Add(t.Context(), index.Document{Key: keys[1],
+				Fingerprint: docs[201].Fingerprint ^ 1}))
 		}
 	}}, docs)
 	must(t, err)
-	if page, near := verdicts[200], verdicts[201]; !stored || page.Of.Key != keys[0] || near.Of.Key != keys[1] {
-		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key, near.Status, near.Of.Key)
+	if page, near := verdicts[200], verdicts[201]; !stored || page.Of.Key != keys[0] ||
+		near.Of.Key != keys[1] {
+		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key,
+			near.Status, near.Of.Key)
 	}
 }
 
@@ -172,7 +188,8 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 				docs[i].Tokens = 5
 			}
 		}
-		_, err := compaction.Load(ctx, "ix", testgen.Sequence(docs), compaction.LoadOptions{Index: opts})
+		_, err := compaction.Load(ctx, "ix", testgen.Sequence(docs),
+			compaction.LoadOptions{Index: opts})
 		must(t, err)
 		x, err := index.Open("ix", &opts)
 		must(t, err)
@@ -181,9 +198,11 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 			t.Helper()
 			matches, err := x.Query(ctx, index.Query{})
 			if err != nil || len(matches) != left || x.Stats().Documents != uint64(left) {
-				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when, len(matches), x.Stats().Documents, left, err)
+				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when,
+					len(matches), x.Stats().Documents, left, err)
 			}
-			if v, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); err != nil || v.Status != index.Duplicate {
+			if v, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); err != nil ||
+				v.Status != index.Duplicate {
 				t.Errorf("bare %t, %s: a near copy is %v: %v", bare, when, v.Status, err)
 			}
 			must(t, indextest.Problems(x))
@@ -201,7 +220,10 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 		remove(1)
 		check("removed")
 		failed := errors.New("not packed")
-		if err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) { return rewrite.Packed{}, failed }); !errors.Is(err, failed) {
+		if err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed,
+			error) {
+			return rewrite.Packed{}, failed
+		}); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
 		check("removed in a frozen epoch")
@@ -211,7 +233,8 @@ func TestRemovedDocumentsAreNotFound(t *testing.T) {
 		x, err = index.Open("ix", &opts)
 		must(t, err)
 		check("opened again")
-		for begun := time.Now(); x.Stats().Removed < 2 && time.Since(begun) < 20*time.Second; { // they are read in the background
+		// they are read in the background
+		for begun := time.Now(); x.Stats().Removed < 2 && time.Since(begun) < 20*time.Second; {
 			time.Sleep(time.Millisecond)
 		}
 		if n := x.Stats().Removed; n != 2 {

@@ -54,7 +54,8 @@ func Strangers(n int) []Document {
 	rng := rand.New(rand.NewPCG(77, 77))
 	docs := make([]Document, n)
 	for i := range docs {
-		docs[i] = Document{Key: fmt.Sprint("stranger ", i), Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
+		docs[i] = Document{Key: fmt.Sprint("stranger ", i),
+			Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
 	}
 	return docs
 }

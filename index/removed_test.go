@@ -29,7 +29,8 @@ func TestRemovedIDs(t *testing.T) {
 			}
 			got := r.lookUp(id, snapshot)
 			if got != want && got != maybeRemoved || got == maybeRemoved && snapshot == position {
-				t.Fatalf("ID %d, removed at %d: %d in a snapshot of %d", id, removedAt, got, snapshot)
+				t.Fatalf("ID %d, removed at %d: %d in a snapshot of %d", id,
+					removedAt, got, snapshot)
 			}
 			if r.lookUp(id+1, snapshot) != notRemoved && at[id+1] == 0 {
 				t.Fatalf("ID %d was never removed", id+1)

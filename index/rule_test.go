@@ -20,8 +20,11 @@ func TestRuleOfTheOptions(t *testing.T) {
 		want match.Rule
 	}{
 		{Options{}, match.Default(3)},
-		{Options{MaxDistance: Exact, MaxShingleDistance: 5, ShortAllowance: 9, MaxLengthRatio: 2}, match.Rule{MaxDistance: 0, MaxShingleDistance: 5, ShortAllowance: 9, MaxLengthRatio: 2}},
-		{Options{MaxDistance: 6, MaxShingleDistance: -1, ShortAllowance: -1, MaxLengthRatio: -1}, match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
+		{Options{MaxDistance: Exact, MaxShingleDistance: 5, ShortAllowance: 9, MaxLengthRatio: 2},
+			match.Rule{MaxDistance: 0, MaxShingleDistance: 5, ShortAllowance: 9,
+				MaxLengthRatio: 2}},
+		{Options{MaxDistance: 6, MaxShingleDistance: -1, ShortAllowance: -1, MaxLengthRatio: -1},
+			match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
 	} {
 		x := openMem(t, c.o)
 		if got := x.rule(x.Plan()); got != c.want {
@@ -29,7 +32,8 @@ func TestRuleOfTheOptions(t *testing.T) {
 		}
 	}
 	for _, ratio := range []float64{0.5, math.NaN()} {
-		if _, err := Open("other", &Options{FS: vfs.NewMem(), MaxLengthRatio: ratio}); !errors.Is(err, match.ErrRatio) {
+		if _, err := Open("other", &Options{FS: vfs.NewMem(), MaxLengthRatio: ratio}); !errors.Is(
+			err, match.ErrRatio) {
 			t.Errorf("open with %v: %v", ratio, err)
 		}
 	}
@@ -48,10 +52,12 @@ func TestVerdictNearestByID(t *testing.T) {
 	x := openMem(t, Options{})
 	must(t, x.Add(ctx, bareDocuments([]uint64{0b111, 0b1000, 0b1, 0b10, 0b1})...))
 	v, err := x.CheckAndAdd(ctx, Document{Fingerprint: 0})
-	if err != nil || v.Status != Duplicate || v.Of.ID != 2 || v.Of.Distance != 1 || v.Document.ID != 0 {
+	if err != nil || v.Status != Duplicate || v.Of.ID != 2 || v.Of.Distance != 1 ||
+		v.Document.ID != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if got := fmt.Sprint(Status(0), New, Duplicate, Known, Status(9)); got != "no verdict new duplicate known status 9" {
+	if got := fmt.Sprint(Status(0), New, Duplicate, Known,
+		Status(9)); got != "no verdict new duplicate known status 9" {
 		t.Error(got)
 	}
 }

@@ -45,7 +45,8 @@ func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq
 			return
 		}
 		defer v.Close()
-		if err := eachDocument(ctx, v, first, bare && counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
+		if err := eachDocument(ctx, v, first, bare &&
+			counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
 			yield(Document{}, err)
 		}
 	}
@@ -53,7 +54,9 @@ func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq
 
 // eachDocument calls yield with the documents of a view until it returns false: those with a record
 // from the first ID on and, if bare is set, those without.
-func eachDocument(ctx context.Context, v *store.View, first uint64, bare bool, yield func(Document) bool) error {
+func eachDocument(
+	ctx context.Context, v *store.View, first uint64, bare bool, yield func(Document) bool,
+) error {
 	recorded := roaring64.New() // if there are documents without a record
 	for r, err := range v.Records(first) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -85,13 +88,13 @@ func eachDocument(ctx context.Context, v *store.View, first uint64, bare bool, y
 
 // VerifyOptions configures Verify. The zero value is ready to use. Its fields:
 //
-//	Progress    func(stage string, done uint64) // called from time to time with the stage and its entries read so far. nil: none
+//	Progress    func(stage string, done uint64) // the entries read in a stage. nil: none
 type VerifyOptions = verify.Options
 
 // Problem is an inconsistency in an index. Its fields:
 //
 //	Kind     Kind   // a string: "unreadable", "missing", "unexpected", "miscounted", "unchecked"
-//	Keyspace string // a name of docs/format.md; "tables" for live and packed entries, "file" for a file, "index"
+//	Keyspace string // a name of docs/format.md, "tables" (live and packed), "file" or "index"
 //	Key      string // of the entry, in hexadecimal; "" if the problem is of no single entry
 //	Message  string // describes the problem
 //	Err      error  // the error that Message describes; may be nil
@@ -114,12 +117,15 @@ func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 			return !stopped
 		})
 		if err != nil && !stopped {
-			yield(verify.Problem{Kind: verify.Unchecked, Keyspace: "index", Message: "the rest was not looked at: " + err.Error(), Err: err})
+			yield(verify.Problem{Kind: verify.Unchecked, Keyspace: "index",
+				Message: "the rest was not looked at: " + err.Error(), Err: err})
 		}
 	}
 }
 
-func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify.Problem) bool) error {
+func (x *Index) verify(
+	ctx context.Context, o verify.Options, report func(verify.Problem) bool,
+) error {
 	if err := x.begin(ctx); err != nil {
 		return err
 	}
@@ -133,5 +139,6 @@ func (x *Index) verify(ctx context.Context, o verify.Options, report func(verify
 		return err
 	}
 	defer view.Close()
-	return verify.Run(ctx, verify.Source{Store: x.store, View: view, Counters: counters, Plan: s.plan}, o, report)
+	return verify.Run(ctx, verify.Source{Store: x.store, View: view, Counters: counters,
+		Plan: s.plan}, o, report)
 }

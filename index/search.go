@@ -146,7 +146,8 @@ func nearestFirst(hits []hit) []hit {
 		return hits
 	}
 	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored), cmp.Compare(b.block, a.block))
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.stored, b.stored),
+			cmp.Compare(b.block, a.block))
 	})
 	return slices.CompactFunc(hits, func(a, b hit) bool { return a.stored == b.stored })
 }
@@ -212,7 +213,9 @@ type visit struct {
 
 // probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
 // permuted is the fingerprint of the query in the order of the table.
-func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, ranges []store.Range) error {
+func (r *reader) probePacked(
+	table int, p *store.PackedTable, permuted uint64, ranges []store.Range,
+) error {
 	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
 	r.comparison.Begin(permuted, r.k)
 	if r.visits == nil {
@@ -230,7 +233,9 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64, r
 
 // visit reads some packed blocks. The steps that request memory do nothing else. The processor
 // overlaps only as many requests as it can look ahead, which is a few hundred instructions.
-func (r *reader) visit(table int, p *store.PackedTable, permuted uint64, blocks []store.Visit) error {
+func (r *reader) visit(
+	table int, p *store.PackedTable, permuted uint64, blocks []store.Visit,
+) error {
 	visits := r.visits[:len(blocks)]
 	for i := range blocks {
 		visits[i].Visit = blocks[i]
@@ -296,7 +301,8 @@ func (r *reader) addIfNear(table int, permuted, candidate uint64, block, at int)
 	if table != 0 {
 		block, at = -1, 0
 	}
-	r.hits = append(r.hits, hit{stored: stored, block: int32(block), at: uint16(at), distance: uint8(distance)})
+	r.hits = append(r.hits, hit{stored: stored, block: int32(block), at: uint16(at),
+		distance: uint8(distance)})
 }
 
 // searchLive searches the live entries.
@@ -334,7 +340,8 @@ func (r *reader) findLive() (needed bool) {
 		known := false
 		if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
 			for i := range r.s.plan.Tables {
-				r.flips = live.AppendCandidates(r.flips[:0], i, r.s.plan.Tables[i].Permute(r.stored))
+				r.flips = live.AppendCandidates(r.flips[:0], i,
+					r.s.plan.Tables[i].Permute(r.stored))
 				for _, flips := range r.flips {
 					r.probes = append(r.probes, liveProbe{i, flips})
 				}
@@ -364,7 +371,8 @@ func (r *reader) probeLive() error {
 // takeNear adds the fingerprints that were found in memory to the hits.
 func (r *reader) takeNear() {
 	for _, near := range r.near {
-		r.hits = append(r.hits, hit{stored: near, block: -1, distance: uint8(bits.OnesCount64(near ^ r.stored))})
+		r.hits = append(r.hits, hit{stored: near, block: -1,
+			distance: uint8(bits.OnesCount64(near ^ r.stored))})
 	}
 }
 

@@ -26,12 +26,14 @@ func TestGeneratedTemplates(t *testing.T) {
 		distinct := make(map[string]bool)
 		for i, p := range crawl {
 			s := a.Text(p.Text)
-			docs[i] = index.Document{Key: "http://" + p.ID, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens}
+			docs[i] = index.Document{Key: "http://" + p.ID, Fingerprint: s.Fingerprint,
+				Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens}
 			distinct[p.Content] = true
 		}
 		var dropped, found, again [2]int // with and without the option
 		for n, texts := range []int{-1, 0} {
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), MaxDistance: 6, Durability: index.NoSync, SiteTexts: texts})
+			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), MaxDistance: 6,
+				Durability: index.NoSync, SiteTexts: texts})
 			must(t, err)
 			verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
 			must(t, err, x.Close())
@@ -52,7 +54,9 @@ func TestGeneratedTemplates(t *testing.T) {
 			dropped[n] = len(distinct) - len(stored)
 		}
 		recall := func(n int) float64 { return float64(found[n]) / float64(max(again[n], 1)) }
-		t.Logf("%s: %d distinct pages, %d dropped and %.3f of the near-duplicates found without the option; %d and %.3f by default", kind, len(distinct), dropped[0], recall(0), dropped[1], recall(1))
+		t.Logf("%s: %d distinct pages, %d dropped and %.3f of the near-duplicates found without "+
+			"the option; %d and %.3f by default", kind, len(distinct), dropped[0], recall(0),
+			dropped[1], recall(1))
 		if dropped[1] > max(len(distinct)/50, dropped[0]/20) || recall(1) < recall(0)-0.02 {
 			t.Errorf("%s: too many are dropped, or too few are found", kind)
 		}

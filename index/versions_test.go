@@ -33,7 +33,9 @@ const storedDir = "../testdata/index-format"
 // storedDocuments returns the documents in storedDir.
 func storedDocuments() []index.Document {
 	docs := []index.Document{
-		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef, Shingles: fingerprint.ShingleSignature{0xfedcba9876543210, 1, 1 << 63, 0x0123456789abcdef}},
+		{Key: "http://a.example/", Fingerprint: 0x0123456789abcdef,
+			Shingles: fingerprint.ShingleSignature{0xfedcba9876543210, 1, 1 << 63,
+				0x0123456789abcdef}},
 		{Key: "http://b.example/", Fingerprint: 0x0123456789abcdee, Scope: "b.example"},
 		{Fingerprint: 0xffffffffffffffff},
 		{Key: "страница", Fingerprint: 0},
@@ -61,7 +63,8 @@ func writeStored(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	next := uint64(1)
-	opts := index.Options{MaxDistance: 2, Analyzer: "stored/1", Now: func() time.Time { return storedTime(next) }}
+	opts := index.Options{MaxDistance: 2, Analyzer: "stored/1",
+		Now: func() time.Time { return storedTime(next) }}
 	change := func(do func(*index.Index) error) {
 		x, err := index.Open(dir, &opts)
 		must(t, err)
@@ -69,7 +72,8 @@ func writeStored(t *testing.T, dir string) {
 		next = x.Stats().NextID
 		must(t, err, x.Close())
 	}
-	docs := append(storedDocuments(), index.Document{Key: "gone", Fingerprint: 7}, index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
+	docs := append(storedDocuments(), index.Document{Key: "gone", Fingerprint: 7},
+		index.Document{Key: "gone too", Fingerprint: 0xffffffffffffffff})
 	change(func(x *index.Index) error { return x.Add(ctx, docs[:3]...) })
 	change(func(x *index.Index) error { return x.Add(ctx, docs[3:40]...) })
 	if _, err := compaction.Run(ctx, dir, compaction.Options{}); err != nil {
@@ -80,15 +84,22 @@ func writeStored(t *testing.T, dir string) {
 	opts.MaxDistance = 0
 	cut := errors.New("cut short")
 	change(func(x *index.Index) error { // this freezes the documents added so far
-		err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed, error) {
-			return rewrite.Packed{}, errors.Join(x.Add(ctx, index.Document{Key: "gone as well", Fingerprint: 0x5555555555555555}), cut)
+		err := rewrite.Repack(ctx, x, func(context.Context,
+			rewrite.Frozen) (rewrite.Packed, error) {
+			return rewrite.Packed{},
+				errors.Join(
+					x.Add(ctx, index.Document{Key: "gone as well",
+						Fingerprint: 0x5555555555555555}), cut)
 		})
 		if errors.Is(err, cut) {
 			err = nil
 		}
 		return err
 	})
-	change(func(x *index.Index) error { _, err := x.Delete(ctx, "gone", "gone too", "gone as well"); return err })
+	change(func(x *index.Index) error {
+		_, err := x.Delete(ctx, "gone", "gone too", "gone as well")
+		return err
+	})
 }
 
 func readFiles(t *testing.T, dir string) map[string]string {
@@ -154,7 +165,9 @@ func TestOtherFormats(t *testing.T) {
 		for _, opts := range []index.Options{{MustExist: true}, {ReadOnly: true}, {}} {
 			opts.FS = fsys
 			_, err := index.Open("ix", &opts)
-			if !errors.Is(err, index.ErrVersion) || !strings.Contains(err.Error(), fmt.Sprint(format)) || !strings.Contains(err.Error(), fmt.Sprint(store.Format)) {
+			if !errors.Is(err, index.ErrVersion) ||
+				!strings.Contains(err.Error(), fmt.Sprint(format)) ||
+				!strings.Contains(err.Error(), fmt.Sprint(store.Format)) {
 				t.Errorf("format %d: %v", format, err)
 			}
 		}

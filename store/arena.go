@@ -42,7 +42,8 @@ const (
 
 // newArena returns an arena with one holder. open allocates its memory.
 func newArena(limit int64) *arena {
-	a := &arena{limit: min(limit, maxArena) &^ (blockAlign - 1), freed: make(chan struct{}), stop: make(chan struct{})}
+	a := &arena{limit: min(limit, maxArena) &^ (blockAlign - 1), freed: make(chan struct{}),
+		stop: make(chan struct{})}
 	a.holders.Store(1)
 	return a
 }
@@ -154,12 +155,13 @@ func (t *Tables) fill() {
 	defer v.Close()
 	for table, p := range t.packed {
 		r := newBlockReader(p, 0)
-		blocks := scan(v, tableStart(packedKeyspace, table), tableEnd(packedKeyspace, table), func(key, value []byte) (more bool, err error) {
-			if _, err = r.decode(key, value); err == nil {
-				more = t.arena.add(p.directory, r.next-1, value)
-			}
-			return more, err
-		})
+		blocks := scan(v, tableStart(packedKeyspace, table), tableEnd(packedKeyspace, table),
+			func(key, value []byte) (more bool, err error) {
+				if _, err = r.decode(key, value); err == nil {
+					more = t.arena.add(p.directory, r.next-1, value)
+				}
+				return more, err
+			})
 		for more, err := range blocks {
 			if err != nil {
 				break
@@ -177,7 +179,8 @@ func (t *Tables) fill() {
 func (s *Store) limitPebbleCache() (release func()) {
 	cache := s.options.Cache
 	memtables := s.Metrics().MemTable // reserved in the cache
-	if room := cache.MaxSize() - int64(memtables.Size+memtables.ZombieSize) - cache.Size() - fillingRoom; s.cacheBytes == 0 && room > 0 {
+	if room := cache.MaxSize() - int64(memtables.Size+
+		memtables.ZombieSize) - cache.Size() - fillingRoom; s.cacheBytes == 0 && room > 0 {
 		return cache.Reserve(int(room))
 	}
 	return func() {}
@@ -257,6 +260,7 @@ func (t *Tables) CacheShort() string {
 		return ""
 	}
 	const mib = 1 << 20
-	return fmt.Sprintf("the cache holds %d of %d MiB of packed blocks, so queries read files: a cache of %d MiB would hold them all",
+	return fmt.Sprintf("the cache holds %d of %d MiB of packed blocks, so queries read files: a "+
+		"cache of %d MiB would hold them all",
 		t.arena.limit/mib, wanted/mib, (wanted/3*4+mib-1)/mib)
 }

@@ -35,7 +35,8 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) {
 		}
 	}
 	if bytes := a.bytes.Load(); bytes != sum || bytes > a.limit || int64(len(a.memory)) > a.limit {
-		t.Fatalf("%d bytes in the arena, which counts %d of %d, limit %d", sum, bytes, len(a.memory), a.limit)
+		t.Fatalf("%d bytes in the arena, which counts %d of %d, limit %d", sum, bytes,
+			len(a.memory), a.limit)
 	}
 }
 
@@ -70,8 +71,10 @@ func TestArenaBlocks(t *testing.T) {
 		}
 		if first := make([]byte, 8); i >= 7 {
 			copy(first, want[i])
-			if got := a.first(at); got != uint64(first[0])|uint64(first[1])<<8|uint64(first[2])<<16|uint64(first[3])<<24|
-				uint64(first[4])<<32|uint64(first[5])<<40|uint64(first[6])<<48|uint64(first[7])<<56 {
+			if got := a.first(at); got != uint64(first[0])|uint64(first[1])<<8|uint64(
+				first[2])<<16|uint64(first[3])<<24|
+				uint64(first[4])<<32|uint64(first[5])<<40|uint64(
+				first[6])<<48|uint64(first[7])<<56 {
 				t.Fatalf("block %d begins with %x", i, got)
 			}
 		}
@@ -152,7 +155,8 @@ func packedIn(t *testing.T, fsys vfs.FS, n int) {
 		}
 		must(t, w.Close())
 	}
-	must(t, r.Commit(t.Context(), "plan", Counters{NextID: uint64(n) + 1, Documents: uint64(n), Bare: uint64(n)}), r.Close(), s.Close())
+	must(t, r.Commit(t.Context(), "plan", Counters{NextID: uint64(n) + 1, Documents: uint64(n),
+		Bare: uint64(n)}), r.Close(), s.Close())
 }
 
 // eventually fails the test if a condition does not become true.
@@ -194,9 +198,12 @@ func TestFillArena(t *testing.T) {
 		wanted := wantedCacheBytes(tables.packing.tables)
 		switch _, cached := tables.PackedMemory(); {
 		case limit == 0 && (missing > 0 || tables.CacheShort() != ""):
-			t.Errorf("%d blocks are missing in an arena without a limit, %q", missing, tables.CacheShort())
-		case limit > 0 && (wanted < limit || missing == 0 || tables.CacheShort() == "" || cached > limit/4*3 || cached < limit/3*2):
-			t.Errorf("%d bytes of %d in the arena, %d blocks missing, %q", cached, wanted, missing, tables.CacheShort())
+			t.Errorf("%d blocks are missing in an arena without a limit, %q", missing,
+				tables.CacheShort())
+		case limit > 0 && (wanted < limit || missing == 0 || tables.CacheShort() == "" ||
+			cached > limit/4*3 || cached < limit/3*2):
+			t.Errorf("%d bytes of %d in the arena, %d blocks missing, %q", cached, wanted, missing,
+				tables.CacheShort())
 		}
 		before := reads.Load()
 		for i := range tables.packed[0].slots {
@@ -224,12 +231,14 @@ func TestFillArenaFails(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 20_000)
 	var broken atomic.Bool
-	s, err := Open("ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
-			return syscall.EIO
-		}
-		return nil
-	})), CacheBytes: 1 << 20})
+	s, err := Open(
+		"ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if broken.Load() && op.Kind == errorfs.OpFileReadAt &&
+				strings.HasSuffix(op.Path, ".sst") {
+				return syscall.EIO
+			}
+			return nil
+		})), CacheBytes: 1 << 20})
 	must(t, err)
 	s.fillsArena = true
 	tables := s.Tables()
@@ -259,16 +268,18 @@ func TestCloseWhileFilling(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		var slow atomic.Bool
 		reached := make(chan struct{}, 1)
-		s, err := Open("ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if slow.Load() && op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
-				select {
-				case reached <- struct{}{}:
-				default:
+		s, err := Open(
+			"ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if slow.Load() && op.Kind == errorfs.OpFileReadAt &&
+					strings.HasSuffix(op.Path, ".sst") {
+					select {
+					case reached <- struct{}{}:
+					default:
+					}
+					time.Sleep(20 * time.Millisecond)
 				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			return nil
-		}))})
+				return nil
+			}))})
 		must(t, err)
 		s.fillsArena = true
 		tables := s.Tables()
@@ -297,7 +308,8 @@ func TestCloseWhileFilling(t *testing.T) {
 // freed and the next arena opens.
 func TestTakeFreesTheArenaBefore(t *testing.T) {
 	for _, fills := range []bool{false, true} {
-		s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
+		s, err := Open(
+			"ix", Options{Create: &Header{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
 		must(t, err)
 		pack := func(id uint64) {
 			apply(t, s, true, func(b *Batch) { b.SetLive(7, id) })
@@ -305,7 +317,8 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 			r, err := s.NewRewrite(1)
 			must(t, err)
 			w := r.Table(0)
-			must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil), s.Take(t.Context(), r), r.Close())
+			must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil),
+				s.Take(t.Context(), r), r.Close())
 		}
 		read := func(tables *Tables, want uint64) (cached int64) {
 			t.Helper()
@@ -333,7 +346,8 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 			t.Errorf("the directories before were freed %d times", freed)
 		}
 		if fills {
-			eventually(t, "the next arena is not filled", func() bool { _, cached := now.PackedMemory(); return cached > 0 })
+			eventually(t, "the next arena is not filled",
+				func() bool { _, cached := now.PackedMemory(); return cached > 0 })
 		}
 		eventually(t, "the next arena does not open", func() bool { return read(now, 2) > 0 })
 		now.Release()
@@ -351,10 +365,12 @@ func TestSharesOfTheCache(t *testing.T) {
 	must(t, err)
 	wanted := wantedCacheBytes(s.Now().packing.tables)
 	if n := s.Now().arena.limit; n != wanted || s.options.Cache.MaxSize() != limit {
-		t.Errorf("%d bytes for %d of packed blocks, in all %d", n, wanted, s.options.Cache.MaxSize())
+		t.Errorf("%d bytes for %d of packed blocks, in all %d", n, wanted,
+			s.options.Cache.MaxSize())
 	}
 	must(t, s.Close())
-	if got := packedCacheBytes([]PackedTableInfo{{Bytes: 2 * limit, Blocks: 100}}, limit); got != limit/4*3 {
+	if got := packedCacheBytes([]PackedTableInfo{{Bytes: 2 * limit, Blocks: 100}},
+		limit); got != limit/4*3 {
 		t.Errorf("%d of %d bytes for packed blocks", got, limit)
 	}
 

@@ -41,7 +41,9 @@ func (b *Batch) set(key, value []byte) { b.keep(b.batch.Set(key, value, nil)) }
 func (b *Batch) SetLive(stored, id uint64) { b.set(liveKey(b.live, stored, id), nil) }
 
 // SetEntry adds a permuted fingerprint to a table from 1 on.
-func (b *Batch) SetEntry(table int, permuted uint64) { b.set(tableKey(b.live, table, permuted), nil) }
+func (b *Batch) SetEntry(table int, permuted uint64) {
+	b.set(tableKey(b.live, table, permuted), nil)
+}
 
 // Remove makes all entries with an ID invalid.
 func (b *Batch) Remove(id uint64) { b.set(tableKey(b.live, removedTable, id), nil) }
@@ -106,7 +108,9 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 		return errors.Join(b.err, b.Close())
 	}
 	if !durable {
-		if err := s.guarded.Do(applyPatience, func() error { return s.db.Apply(b.batch, pebble.NoSync) }); err != nil {
+		if err := s.guarded.Do(applyPatience, func() error {
+			return s.db.Apply(b.batch, pebble.NoSync)
+		}); err != nil {
 			return s.fail(err)
 		}
 		return b.Close()
@@ -122,7 +126,9 @@ func (s *Store) Apply(b *Batch, durable bool) error {
 		return b.Close()
 	})}
 	before := s.last.Swap(commit) // before a View can show the batch
-	err := s.fail(s.guarded.Do(applyPatience, func() error { return s.db.ApplyNoSyncWait(b.batch, pebble.Sync) }))
+	err := s.fail(s.guarded.Do(applyPatience, func() error {
+		return s.db.ApplyNoSyncWait(b.batch, pebble.Sync)
+	}))
 	if err != nil {
 		s.last.Store(before)
 	}

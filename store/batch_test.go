@@ -107,13 +107,18 @@ func wholeDocuments(t *testing.T, fsys vfs.FS) (n uint64) {
 			if ids, err := v.AppendKey(nil, id<<8); err != nil || !slices.Equal(ids, want) {
 				t.Errorf("key of %d of %d: IDs %v, %v", id, n, ids, err)
 			}
-			if ids, err := v.AppendLive(nil, id<<32, 0, 10); err != nil || !slices.Equal(ids, want) {
+			if ids, err := v.AppendLive(nil, id<<32, 0, 10); err != nil ||
+				!slices.Equal(ids, want) {
 				t.Errorf("live entry of %d of %d: IDs %v, %v", id, n, ids, err)
 			}
 			for table, fp := range []uint64{id << 32, id << 16} {
 				found := 0
-				if err := v.Scan(table, fp, fp, func(uint64) bool { found++; return true }); err != nil || found != entries {
-					t.Errorf("entry of %d of %d in table %d: %d times, %v", id, n, table, found, err)
+				if err := v.Scan(table, fp, fp, func(uint64) bool {
+					found++
+					return true
+				}); err != nil || found != entries {
+					t.Errorf("entry of %d of %d in table %d: %d times, %v", id, n,
+						table, found, err)
 				}
 			}
 		}
@@ -153,7 +158,8 @@ func TestFailedLog(t *testing.T) {
 		mem := crashfs.New()
 		var broken atomic.Bool
 		s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			if broken.Load() && strings.HasSuffix(op.Path, ".log") &&
+				op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 				return errorfs.ErrInjected
 			}
 			return nil
@@ -166,7 +172,8 @@ func TestFailedLog(t *testing.T) {
 		}
 		broken.Store(false) // too late
 		for _, sync := range []bool{true, false} {
-			if err := commitOf(s, sync, func(b *Batch) { document(b, 2) }); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, errorfs.ErrInjected) {
+			if err := commitOf(s, sync, func(b *Batch) { document(b, 2) }); !errors.Is(err,
+				fault.ErrFailed) || !errors.Is(err, errorfs.ErrInjected) {
 				t.Errorf("%s: Apply after it: %v", what, err)
 			}
 		}
@@ -237,7 +244,8 @@ func TestLastCoversViews(t *testing.T) {
 		})
 	}
 	order := map[*Commit]uint64{s.Last(): 0}
-	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000)) // a reader must come in the microsecond between two steps
+	// a reader must come in the microsecond between two steps
+	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000))
 	for id := uint64(1); id <= commits || changes.Load() < 100 && id < 100_000; id++ {
 		b := s.NewBatch()
 		b.SetRecord(1, Record{Time: id})

@@ -61,7 +61,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	if _, err := s.fs.Stat(incomplete); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s: %w: remove what an interrupted checkpoint has left", incomplete, fs.ErrExist), err)
+		return errors.Join(fmt.Errorf("%s: %w: remove what an interrupted checkpoint has left",
+			incomplete, fs.ErrExist), err)
 	}
 	parent := s.fs.PathDir(dir)
 	made, err := makeDir(parent, s.fs)

@@ -18,7 +18,8 @@ import (
 
 // logOf returns the files of a store that was written to by commits of different sizes:
 // as a crash leaves them, or closed.
-func logOf(t testing.TB, closed bool) *crashfs.FS { return logWith(t, closed, 40<<10) } // over two blocks
+// over two blocks
+func logOf(t testing.TB, closed bool) *crashfs.FS { return logWith(t, closed, 40<<10) }
 
 func logWith(t testing.TB, closed bool, largest int) *crashfs.FS {
 	t.Helper()
@@ -87,12 +88,16 @@ func logFiles(t testing.TB, fsys vfs.FS) (files []string) {
 // refused opens the index in both ways. Open must return ErrCorrupt with the name of the file.
 func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	t.Helper()
-	for _, opts := range []Options{{FS: fsys, ReadOnly: true}, {FS: fsys}, {FS: fsys, Create: &Header{}}} {
+	for _, opts := range []Options{{FS: fsys, ReadOnly: true}, {FS: fsys},
+		{FS: fsys, Create: &Header{}}} {
 		s, err := Open("ix", opts)
 		if err == nil {
 			s.Close()
 		}
-		if !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "checkpoint") || !strings.Contains(fmt.Sprint(err), "repair") {
+		if !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(fmt.Sprint(err), name) ||
+			!strings.Contains(fmt.Sprint(err), "checkpoint") ||
+			!strings.Contains(fmt.Sprint(err), "repair") {
 			t.Errorf("%s of %s: %v", what, name, err)
 		}
 	}
@@ -136,7 +141,8 @@ func TestCheckpointWhileLogGrows(t *testing.T) {
 		}
 		writing := false
 		s = openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileWrite && strings.HasPrefix(op.Path, "copy.incomplete/") && strings.HasSuffix(op.Path, ".log") && !writing {
+			if op.Kind == errorfs.OpFileWrite && strings.HasPrefix(op.Path, "copy.incomplete/") &&
+				strings.HasSuffix(op.Path, ".log") && !writing {
 				writing = true
 				add(more)
 				writing = false
@@ -219,7 +225,8 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 		for at := 0; at < len(data); at += 97 {
 			data[at] ^= 0x20
 			overwrite(t, fsys, name, data)
-			if err := s.CheckFiles(t.Context(), nil); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			if err := s.CheckFiles(t.Context(), nil); !errors.Is(err, fault.ErrCorrupt) ||
+				!strings.Contains(err.Error(), name) {
 				t.Errorf("%s, byte %d of %d: %v", name, at, len(data), err)
 			}
 			data[at] ^= 0x20
@@ -229,7 +236,8 @@ func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	// A table that is removed while it is in use.
 	name := fmt.Sprintf("%s.sst", slices.Concat(levels...)[0].BackingSSTNum)
 	must(t, fsys.Remove("ix/"+name))
-	if err := s.CheckFiles(t.Context(), nil); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+	if err := s.CheckFiles(t.Context(), nil); !errors.Is(err, fault.ErrCorrupt) ||
+		!strings.Contains(err.Error(), name) {
 		t.Errorf("%s is removed: %v", name, err)
 	}
 }

@@ -49,8 +49,10 @@ func prepareDir(dir string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if version, err := strconv.ParseUint(marker, 10, 64); err == nil && version > uint64(pebbleFormat) {
-		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", fault.ErrVersion, version, pebbleFormat)
+	if version, err := strconv.ParseUint(marker, 10, 64); err == nil &&
+		version > uint64(pebbleFormat) {
+		return fmt.Errorf("%w: Pebble format %d, and this version reads up to %d", fault.ErrVersion,
+			version, pebbleFormat)
 	}
 	desc, err := pebble.Peek(dir, opts.FS)
 	switch {
@@ -135,7 +137,8 @@ func checkUnfinished(dir string, opts Options) error {
 		return err
 	}
 	for _, name := range names {
-		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-") &&
+		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") &&
+			!strings.HasPrefix(name, "OPTIONS-") &&
 			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
 			return fmt.Errorf("%w: it holds %q and no database", fault.ErrNotIndex, name)
 		}
@@ -153,10 +156,12 @@ func checkOptions(dir, text, optionsFile string) error {
 	for line := range strings.Lines(text) {
 		name, found := strings.CutPrefix(strings.TrimSpace(line), "comparer=")
 		if found && !strings.HasPrefix(name, "neardup.") {
-			return fmt.Errorf("%w: a Pebble database of another kind, with comparer %q", fault.ErrNotIndex, name)
+			return fmt.Errorf("%w: a Pebble database of another kind, with comparer %q",
+				fault.ErrNotIndex, name)
 		}
 		if found && name != comparer.Name {
-			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q", fault.ErrVersion, name, comparer.Name)
+			return fmt.Errorf("%w: its keys are ordered by %q, and this version knows %q",
+				fault.ErrVersion, name, comparer.Name)
 		}
 	}
 	own := &pebble.Options{Comparer: comparer, Merger: merger.Counts}
@@ -184,9 +189,11 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 		l.own = lock
 		return l, nil
 	case errors.Is(err, syscall.EROFS):
-		return nil, fmt.Errorf("%w: copy the index to a file system that can be written to: Open locks it", err)
+		return nil, fmt.Errorf(
+			"%w: copy the index to a file system that can be written to: Open locks it", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist),
-		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE),
+		errors.Is(err, syscall.ENFILE):
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %w", fault.ErrLocked, err)
@@ -219,5 +226,6 @@ func explainOpenFiles(err error) error {
 	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, errOpenFiles) {
 		return err
 	}
-	return fmt.Errorf("%w: this process may have %d open; %w", err, process.OpenFilesLimit(), errOpenFiles)
+	return fmt.Errorf("%w: this process may have %d open; %w", err,
+		process.OpenFilesLimit(), errOpenFiles)
 }

@@ -14,7 +14,8 @@ import (
 func TestDuplicatesAreAdded(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openIn(t, fsys)
-	one, other := duplicates.Count{Checks: 1, Texts: duplicates.TextOf(1)}, duplicates.Count{Checks: 300, Texts: duplicates.TextOf(63)}
+	one, other := duplicates.Count{Checks: 1, Texts: duplicates.TextOf(1)},
+		duplicates.Count{Checks: 300, Texts: duplicates.TextOf(63)}
 	want := map[uint64]duplicates.Count{1: one.Add(other), 2: {}, 1 << 40: other}
 	check := func(when string) {
 		t.Helper()
@@ -23,7 +24,8 @@ func TestDuplicatesAreAdded(t *testing.T) {
 				c, err := v.Duplicates(id)
 				must(t, err)
 				if newest, err := s.Now().Duplicates(id); err != nil || c != count || newest != c {
-					t.Errorf("%s: document %d has %+v, in the newest commit %+v, %v", when, id, c, newest, err)
+					t.Errorf("%s: document %d has %+v, in the newest commit %+v, %v", when, id,
+						c, newest, err)
 				}
 			}
 			if c, err := v.Duplicates(3); err != nil || c != (duplicates.Count{}) {
@@ -42,7 +44,12 @@ func TestDuplicatesAreAdded(t *testing.T) {
 		b.SetCrowded([]uint64{1, 9})
 	})
 	must(t, s.db.Flush())
-	apply(t, s, true, func(b *Batch) { b.DeleteDuplicates(1); b.DeleteDuplicates(2); b.AddDuplicates(1<<40, other) })
+	apply(t, s, true,
+		func(b *Batch) {
+			b.DeleteDuplicates(1)
+			b.DeleteDuplicates(2)
+			b.AddDuplicates(1<<40, other)
+		})
 	apply(t, s, true, func(b *Batch) { b.AddDuplicates(1, one) })
 	apply(t, s, true, func(b *Batch) { b.AddDuplicates(1, other) })
 	check("in memory")

@@ -82,12 +82,13 @@ func (v *View) RemovedIn(epoch int) iter.Seq2[uint64, error] {
 
 func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
 	keyspace := v.live[epoch]
-	return scan(v, tableKey(keyspace, removedTable, first), keyspaceEnd(keyspace), func(key, value []byte) (id uint64, err error) {
-		if id, err = keyNumber(key, tableKeyLen); err == nil {
-			err = checkEmpty(value)
-		}
-		return id, err
-	})
+	return scan(v, tableKey(keyspace, removedTable, first), keyspaceEnd(keyspace),
+		func(key, value []byte) (id uint64, err error) {
+			if id, err = keyNumber(key, tableKeyLen); err == nil {
+				err = checkEmpty(value)
+			}
+			return id, err
+		})
 }
 
 // Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all
@@ -162,16 +163,20 @@ type liveID struct{ stored, id uint64 }
 
 func (v *View) liveIDs(epoch int, first uint64) iter.Seq2[liveID, error] {
 	keyspace := v.live[epoch]
-	return scan(v, liveKey(keyspace, first, 0), tableEnd(keyspace, 0), func(key, value []byte) (e liveID, err error) {
-		if len(key) != liveKeyLen || len(value) > 0 {
-			return e, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
-		}
-		e.stored, e.id = binary.BigEndian.Uint64(key[3:]), binary.BigEndian.Uint64(key[tableKeyLen:])
-		if e.id == 0 {
-			return e, fmt.Errorf("%w: ID 0", fault.ErrCorrupt)
-		}
-		return e, nil
-	})
+	return scan(v, liveKey(keyspace, first, 0), tableEnd(keyspace, 0),
+		func(key, value []byte) (e liveID, err error) {
+			if len(key) != liveKeyLen || len(value) > 0 {
+				return e, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes",
+					fault.ErrCorrupt,
+					len(key), len(value))
+			}
+			e.stored, e.id = binary.BigEndian.Uint64(key[3:]),
+				binary.BigEndian.Uint64(key[tableKeyLen:])
+			if e.id == 0 {
+				return e, fmt.Errorf("%w: ID 0", fault.ErrCorrupt)
+			}
+			return e, nil
+		})
 }
 
 // packedPostings yields the packed entries of table 0.

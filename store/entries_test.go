@@ -54,7 +54,8 @@ func permutedOf(stored uint64) uint64 { return bits.RotateLeft64(stored, 32) }
 func hashOf(key string) uint64 { return KeyHash(key) % 7 }
 
 // modelFingerprints are the stored fingerprints of model documents: neighbours, and both ends.
-var modelFingerprints = []uint64{0, 1, 2, 0xff, 0x100, 1 << 32, 1<<32 + 1, 7 << 61, math.MaxUint64 - 1, math.MaxUint64}
+var modelFingerprints = []uint64{0, 1, 2, 0xff, 0x100, 1 << 32, 1<<32 + 1, 7 << 61,
+	math.MaxUint64 - 1, math.MaxUint64}
 
 // change makes random changes to a model, and puts them into a batch.
 func (m *model) change(rng *rand.Rand, b *Batch) {
@@ -64,8 +65,11 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 		switch n := rng.IntN(10); {
 		case n < 6 || len(ids) == 0: // add a document
 			id := m.counters.NextID
-			stored := modelFingerprints[min(rng.IntN(2*len(modelFingerprints)), len(modelFingerprints)-1)] // half of all have the last one
-			r := Record{Fingerprint: stored, Time: 1000 + id, Digest: id % 2, Key: fmt.Sprint("key ", id)}
+			// half of all have the last one
+			stored := modelFingerprints[min(rng.IntN(2*len(modelFingerprints)),
+				len(modelFingerprints)-1)]
+			r := Record{Fingerprint: stored, Time: 1000 + id, Digest: id % 2,
+				Key: fmt.Sprint("key ", id)}
 			b.SetRecord(id, r)
 			b.SetKey(hashOf(r.Key), id)
 			b.SetLive(stored, id)
@@ -186,12 +190,14 @@ func (m *model) compareEntries(v *View, compare func(what string, got, want any,
 			yields iter.Seq2[Posting, error]
 			want   map[uint64][]uint64
 		}{
-			"Entries": {v.Entries(first), m.entries(m.epochs, first)}, "Postings": {v.Postings(first), m.postings(m.epochs, first)},
+			"Entries":  {v.Entries(first), m.entries(m.epochs, first)},
+			"Postings": {v.Postings(first), m.postings(m.epochs, first)},
 		} {
 			all, err := postingsOf(c.yields, math.MaxInt)
 			compare(fmt.Sprintf("%s from %x", what, first), all, sorted(c.want), err)
 			some, err := postingsOf(c.yields, 2) // the caller stops
-			compare(fmt.Sprintf("2 of %s from %x", what, first), some, sorted(c.want)[:min(2, len(c.want))], err)
+			compare(fmt.Sprintf("2 of %s from %x", what, first), some,
+				sorted(c.want)[:min(2, len(c.want))], err)
 		}
 	}
 	if v.Epochs() == 2 {
@@ -213,7 +219,8 @@ func (m *model) compareEntries(v *View, compare func(what string, got, want any,
 	}
 	for _, stored := range append([]uint64{3}, modelFingerprints...) {
 		ids, err := v.PackedIDs(stored)
-		compare(fmt.Sprintf("PackedIDs of %x", stored), slices.Collect(ids.All()), m.packed[stored], err)
+		compare(fmt.Sprintf("PackedIDs of %x", stored), slices.Collect(ids.All()),
+			m.packed[stored], err)
 	}
 }
 
@@ -253,15 +260,21 @@ func (m *model) compareLive(v *View, compare func(what string, got, want any, er
 					continue
 				}
 				got, err := v.AppendLive([]uint64{99}, stored, from, n)
-				compare(fmt.Sprintf("AppendLive of %x from %d, limit %d", stored, from, n), got, append([]uint64{99}, want[:min(n, len(want))]...), err)
+				compare(fmt.Sprintf("AppendLive of %x from %d, limit %d", stored, from, n), got,
+					append([]uint64{99}, want[:min(n, len(want))]...), err)
 			}
 		}
 	}
-	for table, permute := range []func(uint64) uint64{func(stored uint64) uint64 { return stored }, permutedOf} {
+	for table, permute := range []func(uint64) uint64{func(stored uint64) uint64 {
+		return stored
+	}, permutedOf} {
 		for _, first := range modelFingerprints {
 			for _, last := range modelFingerprints {
 				var got, want []uint64
-				err := v.Scan(table, first, last, func(permuted uint64) bool { got = append(got, permuted); return true })
+				err := v.Scan(table, first, last, func(permuted uint64) bool {
+					got = append(got, permuted)
+					return true
+				})
 				for _, e := range m.epochs { // each fingerprint once per epoch
 					var of []uint64
 					for stored := range e.live {
@@ -272,7 +285,8 @@ func (m *model) compareLive(v *View, compare func(what string, got, want any, er
 					slices.Sort(of)
 					want = append(want, of...)
 				}
-				compare(fmt.Sprintf("Scan of table %d from %x to %x", table, first, last), got, want, err)
+				compare(fmt.Sprintf("Scan of table %d from %x to %x", table, first, last),
+					got, want, err)
 			}
 		}
 	}
@@ -295,7 +309,8 @@ func postingsOf(yields iter.Seq2[Posting, error], n int) (all []string, err erro
 		if err != nil {
 			return all, err
 		}
-		if all = append(all, fmt.Sprintf("%x:%d", p.Stored, slices.Collect(p.IDs.All()))); len(all) == n {
+		if all = append(all, fmt.Sprintf("%x:%d", p.Stored,
+			slices.Collect(p.IDs.All()))); len(all) == n {
 			break
 		}
 	}
@@ -386,7 +401,8 @@ func TestModel(t *testing.T) {
 			}
 			tables, old := s.Tables(), m.clone()
 			replaced := "tables before " + what
-			before = append(before, func() { old.holds(t, replaced, tables.View); tables.Release() })
+			before = append(before,
+				func() { old.holds(t, replaced, tables.View); tables.Release() })
 			if what == "Freeze" {
 				must(t, s.Freeze())
 				m.freeze()
@@ -437,8 +453,10 @@ func TestScanOfManyCopies(t *testing.T) {
 	var want []uint64
 	apply(t, s, true, func(b *Batch) {
 		id := uint64(0)
-		for _, copies := range []int{1, manyCopies - 1, manyCopies, manyCopies + 1, manyCopies + 2, 3 * manyCopies} {
-			for _, stored := range []uint64{uint64(copies) << 8, uint64(copies)<<8 + 1, math.MaxUint64 - uint64(copies)} {
+		for _, copies := range []int{1, manyCopies - 1, manyCopies, manyCopies + 1, manyCopies + 2,
+			3 * manyCopies} {
+			for _, stored := range []uint64{uint64(copies) << 8, uint64(copies)<<8 + 1,
+				math.MaxUint64 - uint64(copies)} {
 				want = append(want, stored)
 				for range copies {
 					id++
@@ -457,14 +475,20 @@ func TestScanOfManyCopies(t *testing.T) {
 		for i, first := range want {
 			for j, last := range want[i:] {
 				var got []uint64
-				must(t, v.Scan(0, first, last, func(stored uint64) bool { got = append(got, stored); return true }))
+				must(t, v.Scan(0, first, last, func(stored uint64) bool {
+					got = append(got, stored)
+					return true
+				}))
 				if !slices.Equal(got, want[i:i+j+1]) {
 					t.Errorf("from %x to %x: %x", first, last, got)
 				}
 			}
 		}
 		n := 0
-		if err := v.Scan(0, 0, math.MaxUint64, func(uint64) bool { n++; return n < 4 }); err != nil || n != 4 {
+		if err := v.Scan(0, 0, math.MaxUint64, func(uint64) bool {
+			n++
+			return n < 4
+		}); err != nil || n != 4 {
 			t.Errorf("a scan that is stopped at 4 yields %d: %v", n, err)
 		}
 	})
@@ -483,13 +507,15 @@ func TestBrokenLiveEntries(t *testing.T) {
 		"live entry too long":      {append(good, 0), nil, readEntries},
 		"entry too long":           {append(tableKey(evenKeyspace, 1, 5), 0), nil, readLive},
 		"entry with a value":       {tableKey(evenKeyspace, 1, 5), []byte{1}, readLive},
-		"removed ID too short":     {tableKey(evenKeyspace, removedTable, math.MaxUint64)[:8], nil, readRemoved},
-		"removed ID too long":      {append(tableKey(evenKeyspace, removedTable, 5), 0), nil, readRemoved},
-		"key without an ID":        {keyKey(5, 1)[:9], nil, readKeys},
-		"key too long":             {append(keyKey(5, 1), 0), nil, readKeys},
-		"document without an ID":   {documentKey(math.MaxUint64)[:8], nil, readRecords},
-		"document with ID 0":       {documentKey(0), new(Record).Append(nil), readRecords},
-		"document without record":  {documentKey(5), nil, readRecords},
+		"removed ID too short": {tableKey(evenKeyspace, removedTable, math.MaxUint64)[:8],
+			nil, readRemoved},
+		"removed ID too long": {append(tableKey(evenKeyspace, removedTable, 5), 0),
+			nil, readRemoved},
+		"key without an ID":       {keyKey(5, 1)[:9], nil, readKeys},
+		"key too long":            {append(keyKey(5, 1), 0), nil, readKeys},
+		"document without an ID":  {documentKey(math.MaxUint64)[:8], nil, readRecords},
+		"document with ID 0":      {documentKey(0), new(Record).Append(nil), readRecords},
+		"document without record": {documentKey(5), nil, readRecords},
 	} {
 		s := openMem(t)
 		apply(t, s, true, func(b *Batch) { b.SetLive(5, 2); b.SetLive(6, 3) })

@@ -41,7 +41,8 @@ type breakable struct {
 
 func (b *breakable) fs() vfs.FS {
 	return errorfs.Wrap(b.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if b.broken.Load() && strings.HasPrefix(op.Path, "ix") && b.fails(op.Kind, path.Base(op.Path)) {
+		if b.broken.Load() && strings.HasPrefix(op.Path, "ix") &&
+			b.fails(op.Kind, path.Base(op.Path)) {
 			b.hits.Add(1)
 			return syscall.ENOSPC
 		}
@@ -74,14 +75,16 @@ func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64,
 // reads continue, and Close returns. When the store is opened again in the same process, all
 // acknowledged documents must be there.
 func TestFatalFaultStopsTheStore(t *testing.T) {
-	write := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
+	write := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
+		errorfs.OpFileSyncTo}
 	for what, c := range map[string]struct {
 		kinds []errorfs.OpKind
 		file  string // begins or ends so
 	}{
-		"the MANIFEST can not be written":     {write[:1], "MANIFEST"},
-		"the MANIFEST can not be synced":      {write[1:3], "MANIFEST"},
-		"the next log can not be made":        {[]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log"},
+		"the MANIFEST can not be written": {write[:1], "MANIFEST"},
+		"the MANIFEST can not be synced":  {write[1:3], "MANIFEST"},
+		"the next log can not be made": {[]errorfs.OpKind{errorfs.OpCreate,
+			errorfs.OpReuseForWrite}, ".log"},
 		"the log can not be written":          {write, ".log"},
 		"the folder can not be synced":        {write[1:2], "ix"},
 		"tables can not be made, for ever":    {[]errorfs.OpKind{errorfs.OpCreate}, ".sst"},
@@ -89,11 +92,14 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") || strings.HasSuffix(what, "be synced")) {
+			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") ||
+				strings.HasSuffix(what, "be synced")) {
 				t.Skip("much like another one")
 			}
-			disk := &breakable{mem: crashfs.New(), fails: func(kind errorfs.OpKind, base string) bool {
-				return slices.Contains(c.kinds, kind) && (strings.HasPrefix(base, c.file) || strings.HasSuffix(base, c.file))
+			disk := &breakable{mem: crashfs.New(), fails: func(kind errorfs.OpKind,
+				base string) bool {
+				return slices.Contains(c.kinds, kind) &&
+					(strings.HasPrefix(base, c.file) || strings.HasSuffix(base, c.file))
 			}}
 			fsys := disk.fs()
 			s := openIn(t, fsys)
@@ -104,12 +110,15 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
 				return err
 			})
-			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) || disk.hits.Load() == 0 {
+			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) ||
+				disk.hits.Load() == 0 {
 				t.Fatalf("after %d documents: %v", acknowledged, err)
 			}
 			disk.broken.Store(false) // too late
 			for _, sync := range []bool{true, false} {
-				if err := commitOf(s, sync, func(b *Batch) { document(b, applied+1) }); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+				if err := commitOf(s, sync, func(b *Batch) {
+					document(b, applied+1)
+				}); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("Apply: %v", err)
 				}
 			}
@@ -117,7 +126,8 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 				t.Errorf("Sync: %v", err)
 			}
 			soon(t, "DiskBytes", s.DiskBytes)
-			if n := soon(t, "reading", func() uint64 { return records(t, s) }); n < acknowledged || n > applied {
+			if n := soon(t, "reading", func() uint64 { return records(t, s) }); n < acknowledged ||
+				n > applied {
 				t.Errorf("%d documents can be read of %d", n, acknowledged)
 			}
 			crashed := disk.mem.CrashClone(vfs.CrashCloneCfg{})
@@ -181,13 +191,15 @@ func recordsAfter(t *testing.T, fsys vfs.FS) uint64 {
 // With free space, the next Open must find all documents.
 func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	crashed, acknowledged := crashedAfter(t, 200)
-	for what, of := range map[string]string{"": "", "of a table": ".sst", "of the MANIFEST": "MANIFEST"} {
+	for what, of := range map[string]string{"": "", "of a table": ".sst",
+		"of the MANIFEST": "MANIFEST"} {
 		left := crashed.CrashClone(vfs.CrashCloneCfg{})
 		disk := &breakable{mem: left, fails: func(kind errorfs.OpKind, base string) bool {
 			switch kind {
 			case errorfs.OpCreate:
 				return of == ""
-			case errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			case errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
+				errorfs.OpFileSyncTo:
 				return strings.Contains(base, of)
 			}
 			return false
@@ -204,8 +216,11 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("the disk is full at a write %s: %v", what, err)
 			}
-			if after, err := left.List("ix"); err != nil || !slices.Equal(slices.Sorted(slices.Values(after)), slices.Sorted(slices.Values(before))) {
-				t.Errorf("the disk is full at a write %s: left are %q of %q, %v", what, after, before, err)
+			if after, err := left.List("ix"); err != nil ||
+				!slices.Equal(slices.Sorted(slices.Values(after)),
+					slices.Sorted(slices.Values(before))) {
+				t.Errorf("the disk is full at a write %s: left are %q of %q, %v", what,
+					after, before, err)
 			}
 		}
 		disk.broken.Store(false)
@@ -250,13 +265,15 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 			for at := int64(0); ; at += step {
 				var n, hits atomic.Int64
 				left := c.left.CrashClone(vfs.CrashCloneCfg{})
-				s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: errorfs.Wrap(left, errorfs.InjectorFunc(func(op errorfs.Op) error {
-					if i := n.Add(1) - 1; i == at || from && i > at {
-						hits.Add(1)
-						return fmt.Errorf("injected into kind %d of %s: %w", op.Kind, op.Path, syscall.EIO)
-					}
-					return nil
-				}))})
+				s, err := Open("ix", Options{Create: &Header{Plan: "plan"},
+					FS: errorfs.Wrap(left, errorfs.InjectorFunc(func(op errorfs.Op) error {
+						if i := n.Add(1) - 1; i == at || from && i > at {
+							hits.Add(1)
+							return fmt.Errorf("injected into kind %d of %s: %w", op.Kind,
+								op.Path, syscall.EIO)
+						}
+						return nil
+					}))})
 				if err != nil && !errors.Is(err, syscall.EIO) {
 					t.Errorf("operation %d, from there on %t: %v", at, from, err)
 				}
@@ -267,7 +284,8 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 				}
 				tried++
 				if n := recordsAfter(t, left); n != c.acknowledged {
-					t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n, c.acknowledged)
+					t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n,
+						c.acknowledged)
 				}
 				if hits.Load() == 0 {
 					break
@@ -310,14 +328,17 @@ func TestCallThatIsLateForClose(t *testing.T) {
 // a checkpoint. Checkpoint must not wait for Pebble, which may never return. Nothing may be
 // created in the directory afterwards.
 func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
-	for what, at := range map[string]errorfs.OpKind{"folder": errorfs.OpMkdirAll, "file": errorfs.OpCreate, "link": errorfs.OpLink} {
+	for what, at := range map[string]errorfs.OpKind{"folder": errorfs.OpMkdirAll,
+		"file": errorfs.OpCreate, "link": errorfs.OpLink} {
 		t.Run(what, func(t *testing.T) {
 			mem := vfs.NewMem()
 			reached, goOn := make(chan struct{}), make(chan struct{})
 			var once atomic.Bool
 			s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				// For a link, errorfs reports the existing name.
-				if op.Kind == at && (at == errorfs.OpLink || strings.HasPrefix(op.Path, "copy.incomplete")) && once.CompareAndSwap(false, true) {
+				if op.Kind == at && (at == errorfs.OpLink ||
+					strings.HasPrefix(op.Path, "copy.incomplete")) &&
+					once.CompareAndSwap(false, true) {
 					close(reached)
 					<-goOn
 				}
@@ -331,7 +352,8 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			s.guarded.Stop(syscall.EIO)
 			time.Sleep(10 * time.Millisecond) // for a Checkpoint that does not wait
 			close(goOn)
-			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err, fault.ErrFailed) {
+			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err,
+				fault.ErrFailed) {
 				t.Error(err)
 			}
 			time.Sleep(10 * time.Millisecond) // for later work in the background

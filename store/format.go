@@ -30,8 +30,10 @@ const (
 )
 
 var keyspaceNames = map[byte]string{
-	metaKeyspace: "meta", documentKeyspace: "document", keyKeyspace: "key", countKeyspace: "duplicates", evenKeyspace: "live",
-	packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter", oddKeyspace: "live",
+	metaKeyspace: "meta", documentKeyspace: "document", keyKeyspace: "key",
+	countKeyspace: "duplicates", evenKeyspace: "live",
+	packedKeyspace: "packed", directoryKeyspace: "directory", filterKeyspace: "filter",
+	oddKeyspace: "live",
 }
 
 const (
@@ -121,7 +123,8 @@ func tableEnd(keyspace byte, table int) []byte {
 // keyNumber reads the number at the end of a key of a given length: 4 bytes of a chunk, else 8.
 func keyNumber(key []byte, length int) (n uint64, err error) {
 	if len(key) != length {
-		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", fault.ErrCorrupt, key, len(key), length)
+		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", fault.ErrCorrupt, key,
+			len(key), length)
 	}
 	width := 8
 	if length == chunkKeyLen {
@@ -309,7 +312,8 @@ func prefixLen(key []byte) int {
 		return 0
 	case key[0] == keyKeyspace:
 		return keyKeyLen - 8
-	case (key[0] == evenKeyspace || key[0] == oddKeyspace) && len(key) >= 3 && key[1] == 0 && key[2] == 0:
+	case (key[0] == evenKeyspace || key[0] == oddKeyspace) && len(key) >= 3 &&
+		key[1] == 0 && key[2] == 0:
 		return tableKeyLen
 	}
 	return 0

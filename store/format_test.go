@@ -15,12 +15,14 @@ import (
 )
 
 func TestCounters(t *testing.T) {
-	for _, c := range []Counters{{NextID: 1}, {NextID: 2, Documents: 1, Bare: 1}, {NextID: 1<<64 - 1, Documents: 7}} {
+	for _, c := range []Counters{{NextID: 1}, {NextID: 2, Documents: 1, Bare: 1},
+		{NextID: 1<<64 - 1, Documents: 7}} {
 		if got, err := decodeCounters(c.encode()); err != nil || got != c {
 			t.Errorf("%+v reads back as %+v, %v", c, got, err)
 		}
 	}
-	for _, c := range []Counters{{}, {NextID: 1, Documents: 1}, {NextID: 5, Documents: 2, Bare: 3}} {
+	for _, c := range []Counters{{}, {NextID: 1, Documents: 1},
+		{NextID: 5, Documents: 2, Bare: 3}} {
 		if got, err := decodeCounters(c.encode()); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%+v reads as %+v, %v", c, got, err)
 		}
@@ -32,7 +34,8 @@ func FuzzMeta(f *testing.F) {
 	f.Add(encodeFormat())
 	f.Add(encodeFormat()[:9])
 	f.Add(epochs{3, 4}.encode())
-	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90}, {Entries: 7, Blocks: 1, Bytes: 80}}))
+	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90},
+		{Entries: 7, Blocks: 1, Bytes: 80}}))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeCounters(value)
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
@@ -46,7 +49,8 @@ func FuzzMeta(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err == nil && string(encodePacked(generation, nextID, tables)) != string(value) {
-			t.Fatalf("%x reads as generation %d, next ID %d, tables %+v", value, generation, nextID, tables)
+			t.Fatalf("%x reads as generation %d, next ID %d, tables %+v", value, generation,
+				nextID, tables)
 		}
 		e, err := decodeEpochs(value)
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
@@ -61,7 +65,8 @@ func FuzzMeta(f *testing.F) {
 			if version != Format || string(value) != string(encodeFormat()) {
 				t.Fatalf("%x passes", value)
 			}
-		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrNotIndex) && !errors.Is(err, fault.ErrVersion):
+		case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrNotIndex) &&
+			!errors.Is(err, fault.ErrVersion):
 			t.Fatal(err)
 		}
 	})
@@ -76,7 +81,8 @@ func TestDamagedMeta(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"newer format", "format", version(Format + 1), fault.ErrVersion, fmt.Sprint("reads format ", Format)},
+		{"newer format", "format", version(Format + 1), fault.ErrVersion,
+			fmt.Sprint("reads format ", Format)},
 		{"format 0", "format", version(0), fault.ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], fault.ErrCorrupt, "10 bytes"},
 		{"other magic", "format", []byte("something else"), fault.ErrNotIndex, "magic"},
@@ -87,11 +93,14 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters break off", "counters", make([]byte, 23), fault.ErrCorrupt, "23 bytes"},
 		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
 		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
-		{"packed of too many bytes", "packed", encodePacked(1, 2, []PackedTableInfo{{1, 1, 1}, {1, 1, 1 << 63}}), fault.ErrCorrupt, "packed table 1"},
+		{"packed of too many bytes", "packed", encodePacked(1, 2,
+			[]PackedTableInfo{{1, 1, 1}, {1, 1, 1 << 63}}), fault.ErrCorrupt, "packed table 1"},
 		{"epochs break off", "epochs", make([]byte, 15), fault.ErrCorrupt, "15 bytes"},
-		{"last epoch before the first", "epochs", epochs{2, 1}.encode(), fault.ErrCorrupt, "epochs 2 to 1"},
+		{"last epoch before the first", "epochs", epochs{2, 1}.encode(), fault.ErrCorrupt,
+			"epochs 2 to 1"},
 		{"three epochs", "epochs", epochs{2, 4}.encode(), fault.ErrCorrupt, "epochs 2 to 4"},
-		{"epoch after the last number", "epochs", epochs{1<<64 - 1, 0}.encode(), fault.ErrCorrupt, "epochs"},
+		{"epoch after the last number", "epochs", epochs{1<<64 - 1, 0}.encode(),
+			fault.ErrCorrupt, "epochs"},
 		{"packed of nothing", "packed", make([]byte, 40), fault.ErrCorrupt, "packed table 0"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -106,7 +115,8 @@ func TestDamagedMeta(t *testing.T) {
 			for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{Plan: "plan"}}} {
 				opts.FS = mem
 				_, err := Open("ix", opts)
-				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "ix") {
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+					!strings.Contains(err.Error(), "ix") {
 					t.Errorf("%+v: %v", opts, err)
 				}
 			}
@@ -119,7 +129,8 @@ func TestEpochs(t *testing.T) {
 		epochs epochs
 		live   string
 	}{
-		{epochs{0, 0}, "t"}, {epochs{0, 1}, "tx"}, {epochs{1, 1}, "x"}, {epochs{1, 2}, "xt"}, {epochs{1<<64 - 2, 1<<64 - 1}, "tx"},
+		{epochs{0, 0}, "t"}, {epochs{0, 1}, "tx"}, {epochs{1, 1}, "x"}, {epochs{1, 2}, "xt"},
+		{epochs{1<<64 - 2, 1<<64 - 1}, "tx"},
 	} {
 		if got, err := decodeEpochs(c.epochs.encode()); err != nil || got != c.epochs {
 			t.Errorf("%+v reads back as %+v, %v", c.epochs, got, err)
@@ -140,14 +151,21 @@ func TestKeyBytes(t *testing.T) {
 	for want, key := range map[string][]byte{
 		"mplan":                             metaKey("plan"),
 		"d\x01\x02\x03\x04\x05\x06\x07\x08": documentKey(n),
-		"k\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09":         keyKey(n, 9),
-		"t\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(evenKeyspace, n, 9),
-		"x\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(oddKeyspace, n, 9),
-		"t\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(evenKeyspace, 3, n),
-		"x\xff\xff\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(oddKeyspace, removedTable, n),
-		"u\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08":                                 tableKey(packedKeyspace, 3, n),
-		"v\x00\x03\x00\x00\x01\x00":                                                 chunkKey(directoryKeyspace, 3, 256),
-		"w\xff\xff\x00\x00\x00\x02":                                                 chunkKey(filterKeyspace, KeyFilterTable, 2),
+		"k\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": keyKey(n, 9),
+		"t\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(
+			evenKeyspace, n, 9),
+		"x\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09": liveKey(
+			oddKeyspace, n, 9),
+		"t\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08": tableKey(
+			evenKeyspace, 3, n),
+		"x\xff\xff\x01\x02\x03\x04\x05\x06\x07\x08": tableKey(
+			oddKeyspace, removedTable, n),
+		"u\x00\x03\x01\x02\x03\x04\x05\x06\x07\x08": tableKey(
+			packedKeyspace, 3, n),
+		"v\x00\x03\x00\x00\x01\x00": chunkKey(
+			directoryKeyspace, 3, 256),
+		"w\xff\xff\x00\x00\x00\x02": chunkKey(
+			filterKeyspace, KeyFilterTable, 2),
 	} {
 		if string(key) != want {
 			t.Errorf("key %q, want %q", key, want)
@@ -159,12 +177,14 @@ func TestRecordReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Record{
 			Fingerprint: rapid.Uint64().Draw(t, "fingerprint"),
-			Time:        rapid.OneOf(rapid.SampledFrom([]uint64{0, 127, 128, math.MaxInt64}), rapid.Uint64Max(math.MaxInt64)).Draw(t, "time"),
-			Shingles:    rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {1}, {3: 1 << 63}, {1, 2, 3, 4}}).Draw(t, "shingles"),
-			Digest:      rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "digest"),
-			Tokens:      rapid.Uint32().Draw(t, "tokens"),
-			Scope:       rapid.String().Draw(t, "scope"),
-			Key:         string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
+			Time: rapid.OneOf(rapid.SampledFrom([]uint64{0, 127, 128, math.MaxInt64}),
+				rapid.Uint64Max(math.MaxInt64)).Draw(t, "time"),
+			Shingles: rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {1}, {3: 1 << 63},
+				{1, 2, 3, 4}}).Draw(t, "shingles"),
+			Digest: rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "digest"),
+			Tokens: rapid.Uint32().Draw(t, "tokens"),
+			Scope:  rapid.String().Draw(t, "scope"),
+			Key:    string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
 		value := r.Append([]byte("before"))[len("before"):]
 		got, err := DecodeRecord(value)
@@ -175,7 +195,9 @@ func TestRecordReadsBack(t *testing.T) {
 			t.Fatalf("%+v: Bare returns %t", r, r.Bare())
 		}
 		// A record without its last byte is a record with a shorter key, or it is refused.
-		if got, err := DecodeRecord(value[:len(value)-1]); r.Key == "" && !errors.Is(err, fault.ErrCorrupt) || r.Key != "" && (err != nil || got.Key != r.Key[:len(r.Key)-1]) {
+		if got, err := DecodeRecord(value[:len(value)-1]); r.Key == "" &&
+			!errors.Is(err, fault.ErrCorrupt) || r.Key != "" &&
+			(err != nil || got.Key != r.Key[:len(r.Key)-1]) {
 			t.Fatalf("%+v without its last byte: %+v, %v", r, got, err)
 		}
 	})
@@ -188,16 +210,22 @@ func TestRecordReadsBack(t *testing.T) {
 // TestRecordBytes compares records with the bytes that docs/format.md specifies.
 func TestRecordBytes(t *testing.T) {
 	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
-	const shingles = "\x01\x02\x03\x04\x05\x06\x07\x08" + zeros + "\x00" + zeros + "\x09" + "\xff" + zeros // of nine
+	// of nine
+	const shingles = "\x01\x02\x03\x04\x05\x06\x07\x08" + zeros + "\x00" + zeros +
+		"\x09" + "\xff" + zeros
 	nine := fingerprint.ShingleSignature{0x0102030405060708, 0, 9, 0xff << 56}
 	for want, r := range map[string]Record{
-		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00key":                {Fingerprint: 0x0102030405060708, Key: "key"},
-		"\x00\x00" + zeros + "\xac\x02":                              {Time: 300},
-		"\x00\x00" + zeros + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f":  {Time: math.MaxInt64},
-		"\x09\x00" + zeros + "\x05" + shingles + "\x01s":             {Time: 5, Shingles: nine, Scope: "s"},
-		"\x0d\x00" + zeros + "\x05" + shingles + "\xac\x02\x01sk":    {Time: 5, Shingles: nine, Tokens: 300, Scope: "s", Key: "k"},
-		"\x07\x00" + zeros + "\x00" + shingles + zeros + "\x0a\x02k": {Shingles: nine, Digest: 10, Tokens: 2, Key: "k"},
-		"\x08\x00" + zeros + "\x00\x02\xff\xfe\x00":                  {Scope: "\xff\xfe", Key: "\x00"},
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x00key":               {Fingerprint: 0x0102030405060708, Key: "key"},
+		"\x00\x00" + zeros + "\xac\x02":                             {Time: 300},
+		"\x00\x00" + zeros + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f": {Time: math.MaxInt64},
+		"\x09\x00" + zeros + "\x05" + shingles + "\x01s": {Time: 5,
+			Shingles: nine, Scope: "s"},
+		"\x0d\x00" + zeros + "\x05" + shingles + "\xac\x02\x01sk": {Time: 5, Shingles: nine,
+			Tokens: 300, Scope: "s", Key: "k"},
+		"\x07\x00" + zeros + "\x00" + shingles + zeros +
+			"\x0a\x02k": {Shingles: nine, Digest: 10, Tokens: 2, Key: "k"},
+		"\x08\x00" + zeros +
+			"\x00\x02\xff\xfe\x00": {Scope: "\xff\xfe", Key: "\x00"},
 		"\x0f\x00" + zeros + "\xac\x02" + shingles + zeros + "\x02\xff\xff\xff\xff\x0f\x01sk": {
 			Time: 300, Shingles: nine, Digest: 2, Tokens: math.MaxUint32, Scope: "s", Key: "k",
 		},
@@ -214,28 +242,31 @@ func TestRecordBytes(t *testing.T) {
 func TestRecordIsRefused(t *testing.T) {
 	const prefix = "\x01\x02\x03\x04\x05\x06\x07\x08"
 	for what, value := range map[string]string{
-		"empty":                   "",
-		"fingerprint breaks off":  "\x00\x01\x02\x03\x04\x05\x06\x07",
-		"unknown flag":            "\x10" + prefix + "\x05",
-		"highest flag":            "\x80" + prefix + "\x05",
-		"no time":                 "\x00" + prefix,
-		"time breaks off":         "\x00" + prefix + "\x80",
-		"time of 64 bits":         "\x00" + prefix + "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
-		"time of 65 bits":         "\x00" + prefix + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-		"shingles break off":      "\x01" + prefix + "\x05" + strings.Repeat("\x01", 31),
-		"shingles of 0":           "\x01" + prefix + "\x05" + strings.Repeat("\x00", 32),
-		"digest breaks off":       "\x02" + prefix + "\x05\x01",
-		"digest of 0":             "\x02" + prefix + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
-		"no tokens":               "\x04" + prefix + "\x05",
-		"tokens of 0":             "\x04" + prefix + "\x05\x00",
-		"tokens of 33 bits":       "\x04" + prefix + "\x05\x80\x80\x80\x80\x10",
-		"no scope length":         "\x08" + prefix + "\x05",
-		"scope of 0 bytes":        "\x08" + prefix + "\x05\x00",
-		"scope breaks off":        "\x08" + prefix + "\x05\x02s",
-		"scope length of 2^64-1":  "\x08" + prefix + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
-		"scope length of 65 bits": "\x08" + prefix + "\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
+		"empty":                  "",
+		"fingerprint breaks off": "\x00\x01\x02\x03\x04\x05\x06\x07",
+		"unknown flag":           "\x10" + prefix + "\x05",
+		"highest flag":           "\x80" + prefix + "\x05",
+		"no time":                "\x00" + prefix,
+		"time breaks off":        "\x00" + prefix + "\x80",
+		"time of 64 bits":        "\x00" + prefix + "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"time of 65 bits":        "\x00" + prefix + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
+		"shingles break off":     "\x01" + prefix + "\x05" + strings.Repeat("\x01", 31),
+		"shingles of 0":          "\x01" + prefix + "\x05" + strings.Repeat("\x00", 32),
+		"digest breaks off":      "\x02" + prefix + "\x05\x01",
+		"digest of 0":            "\x02" + prefix + "\x05\x00\x00\x00\x00\x00\x00\x00\x00",
+		"no tokens":              "\x04" + prefix + "\x05",
+		"tokens of 0":            "\x04" + prefix + "\x05\x00",
+		"tokens of 33 bits":      "\x04" + prefix + "\x05\x80\x80\x80\x80\x10",
+		"no scope length":        "\x08" + prefix + "\x05",
+		"scope of 0 bytes":       "\x08" + prefix + "\x05\x00",
+		"scope breaks off":       "\x08" + prefix + "\x05\x02s",
+		"scope length of 2^64-1": "\x08" + prefix +
+			"\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01s",
+		"scope length of 65 bits": "\x08" + prefix +
+			"\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
-		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) || r != (Record{}) {
+		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) ||
+			r != (Record{}) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 	}
@@ -243,8 +274,10 @@ func TestRecordIsRefused(t *testing.T) {
 
 func FuzzDecodeRecord(f *testing.F) {
 	for _, r := range []Record{
-		{}, {Fingerprint: 1, Time: 300, Shingles: fingerprint.ShingleSignature{2}, Digest: 3, Tokens: 4, Scope: "scope", Key: "key"}, {Time: math.MaxInt64, Key: "key"},
-		{Shingles: fingerprint.ShingleSignature{1}}, {Digest: 1}, {Tokens: math.MaxUint32}, {Scope: "s"},
+		{}, {Fingerprint: 1, Time: 300, Shingles: fingerprint.ShingleSignature{2}, Digest: 3,
+			Tokens: 4, Scope: "scope", Key: "key"}, {Time: math.MaxInt64, Key: "key"},
+		{Shingles: fingerprint.ShingleSignature{1}}, {Digest: 1},
+		{Tokens: math.MaxUint32}, {Scope: "s"},
 	} {
 		f.Add(r.Append(nil))
 	}

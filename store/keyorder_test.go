@@ -64,15 +64,18 @@ func TestCheckComparer(t *testing.T) {
 
 // randomKey draws a key of any keyspace, of which the prefix may be incomplete.
 func randomKey(t *rapid.T, name string) []byte {
-	first := rapid.SampledFrom([]string{"", "d", "k", "l", "t", "t\x00", "t\x00\x00", "t\x00\x01", "u\x00\x00", "x\x00\x00", "x\xff\xff", "\xff"}).Draw(t, name)
-	rest := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 0, 1, 0xfe, 0xff, 0xff}), 0, 20).Draw(t, name+" rest")
+	first := rapid.SampledFrom([]string{"", "d", "k", "l", "t", "t\x00", "t\x00\x00", "t\x00\x01",
+		"u\x00\x00", "x\x00\x00", "x\xff\xff", "\xff"}).Draw(t, name)
+	rest := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 0, 1, 0xfe, 0xff, 0xff}), 0,
+		20).Draw(t, name+" rest")
 	return append([]byte(first), rest...)
 }
 
 // changedKey draws a key that is close to another one.
 func changedKey(t *rapid.T, key []byte) []byte {
 	key = bytes.Clone(key[:rapid.IntRange(0, len(key)).Draw(t, "common bytes")])
-	key = append(key, rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), 0, 3).Draw(t, "changed bytes")...)
+	key = append(key, rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), 0, 3).Draw(t,
+		"changed bytes")...)
 	if i := rapid.IntRange(-1, len(key)-1).Draw(t, "changed at"); i >= 0 {
 		key[i] += byte(rapid.SampledFrom([]int{1, -1}).Draw(t, "changed by"))
 	}
@@ -94,7 +97,8 @@ func TestComparer(t *testing.T) {
 			a, b = b, a
 		}
 		order := bytes.Compare(a, b)
-		if got := c.Compare(a, b); got != order || c.Compare(b, a) != -order || c.Equal(a, b) != (order == 0) {
+		if got := c.Compare(a, b); got != order || c.Compare(b, a) != -order ||
+			c.Equal(a, b) != (order == 0) {
 			t.Fatalf("Compare(%x, %x) = %d, Equal %t", a, b, got, c.Equal(a, b))
 		}
 		if x, y := c.AbbreviatedKey(a), c.AbbreviatedKey(b); x > y {
@@ -112,7 +116,8 @@ func TestComparer(t *testing.T) {
 		}
 		if prefixOrder == 0 {
 			aSuffix, bSuffix := a[len(aPrefix):], b[len(bPrefix):]
-			if c.ComparePointSuffixes(aSuffix, bSuffix) != order || c.CompareRangeSuffixes(aSuffix, bSuffix) != order {
+			if c.ComparePointSuffixes(aSuffix, bSuffix) != order ||
+				c.CompareRangeSuffixes(aSuffix, bSuffix) != order {
 				t.Fatalf("suffixes of %x and %x", a, b)
 			}
 		}
@@ -126,7 +131,8 @@ func TestComparer(t *testing.T) {
 			t.Fatalf("ImmediateSuccessor(%x) = %x, and %x is between them", aPrefix, next, bPrefix)
 		}
 		if order < 0 && len(a) > 0 { // Pebble asks for separators of keys that are not empty
-			if key := c.Separator(dst, a, b)[len(dst):]; c.Compare(a, key) > 0 || c.Compare(key, b) >= 0 {
+			if key := c.Separator(dst, a, b)[len(dst):]; c.Compare(a, key) > 0 ||
+				c.Compare(key, b) >= 0 {
 				t.Fatalf("Separator(%x, %x) = %x", a, b, key)
 			}
 		}

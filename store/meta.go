@@ -43,7 +43,8 @@ func appendUint64s(dst []byte, values ...uint64) []byte {
 
 func decodeCounters(value []byte) (Counters, error) {
 	if len(value) != countersLen {
-		return Counters{}, fmt.Errorf("%w: counters have %d bytes, not %d", fault.ErrCorrupt, len(value), countersLen)
+		return Counters{}, fmt.Errorf("%w: counters have %d bytes, not %d", fault.ErrCorrupt,
+			len(value), countersLen)
 	}
 	c := Counters{
 		NextID:    binary.BigEndian.Uint64(value),
@@ -72,9 +73,11 @@ func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
 
 func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTableInfo, err error) {
 	if len(value) < 16+packedTableInfoLen || (len(value)-16)%packedTableInfoLen != 0 {
-		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", fault.ErrCorrupt, len(value))
+		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes",
+			fault.ErrCorrupt, len(value))
 	}
-	generation, nextID, value = binary.BigEndian.Uint64(value), binary.BigEndian.Uint64(value[8:]), value[16:]
+	generation, nextID, value = binary.BigEndian.Uint64(value),
+		binary.BigEndian.Uint64(value[8:]), value[16:]
 	for ; len(value) > 0; value = value[packedTableInfoLen:] {
 		tables = append(tables, PackedTableInfo{
 			Entries: binary.BigEndian.Uint64(value),
@@ -83,9 +86,11 @@ func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTable
 		})
 	}
 	for i, t := range tables {
-		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries || t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) ||
+		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries ||
+			t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) ||
 			t.Bytes > maxPackedBytes {
-			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v", fault.ErrCorrupt, generation, i, t)
+			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v",
+				fault.ErrCorrupt, generation, i, t)
 		}
 	}
 	return generation, nextID, tables, nil
@@ -115,7 +120,8 @@ func checkFormat(value []byte) (version uint32, err error) {
 	}
 	version = binary.BigEndian.Uint32(value[len(magic):])
 	if version != Format {
-		return 0, fmt.Errorf("%w %d: this version reads format %d", fault.ErrVersion, version, Format)
+		return 0, fmt.Errorf("%w %d: this version reads format %d", fault.ErrVersion,
+			version, Format)
 	}
 	return version, nil
 }
@@ -151,7 +157,8 @@ type Meta struct {
 	Generation uint64            // of the packed tables; 0: none, or not known
 	NextID     uint64            // all packed documents have IDs below it
 	Packed     []PackedTableInfo // by table
-	Crowded    []uint64          // IDs of the documents that most different texts of their own site are duplicates of
+	// IDs of the documents that most different texts of their own site are duplicates of
+	Crowded []uint64
 
 	epochs epochs
 }
@@ -195,10 +202,11 @@ func (m *Meta) set(name string, value []byte) (err error) {
 // Meta reads the meta keyspace.
 func (v *View) Meta() (m Meta, err error) {
 	values := map[string][]byte{}
-	if err := v.entries([]byte{metaKeyspace}, keyspaceEnd(metaKeyspace), func(key, value []byte) bool {
-		values[string(key[1:])] = bytes.Clone(value)
-		return true
-	}); err != nil {
+	if err := v.entries([]byte{metaKeyspace}, keyspaceEnd(metaKeyspace),
+		func(key, value []byte) bool {
+			values[string(key[1:])] = bytes.Clone(value)
+			return true
+		}); err != nil {
 		return m, fmt.Errorf("meta entries: %w", err)
 	}
 	for _, name := range metaNames {
@@ -207,7 +215,8 @@ func (v *View) Meta() (m Meta, err error) {
 		case found:
 			err = m.set(name, value)
 		case name == "format":
-			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another kind", fault.ErrNotIndex)
+			err = fmt.Errorf("%w: meta entry \"format\" is missing: a Pebble database of another "+
+				"kind", fault.ErrNotIndex)
 		case name != "packed" && name != "epochs" && name != "crowded":
 			err = fmt.Errorf("%w: meta entry %q is missing", fault.ErrCorrupt, name)
 		}
@@ -241,7 +250,8 @@ func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta
 	m.Header = &Header{Plan: t.packing.plan, Analyzer: m.Header.Analyzer}
-	m.Generation, m.NextID, m.Packed, m.epochs = t.packing.generation, t.packing.nextID, t.packing.tables, t.epochs
+	m.Generation, m.NextID, m.Packed, m.epochs = t.packing.generation, t.packing.nextID,
+		t.packing.tables, t.epochs
 	return m
 }
 

@@ -76,14 +76,18 @@ const (
 
 // openPackedTable reads the directory of a table with as many fingerprints and blocks
 // as meta says. It keeps from. The arena frees the directory.
-func openPackedTable(table int, entries, blocks uint64, a *arena, from getter) (*PackedTable, error) {
+func openPackedTable(
+	table int, entries, blocks uint64, a *arena, from getter,
+) (*PackedTable, error) {
 	if blocks > entries || entries/block.MaxLen > blocks || blocks > maxPackedBlocks {
-		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", fault.ErrCorrupt, table, entries, blocks)
+		return nil, fmt.Errorf("%w: table %d of %d fingerprints in %d blocks", fault.ErrCorrupt,
+			table, entries, blocks)
 	}
 	last := chunkKey(directoryKeyspace, table, int(max(blocks, 1)-1)/directoryChunk)
 	if _, found, err := get(from, last, decodeDirectoryChunk); err != nil || blocks > 0 && !found {
 		// Before there is memory for all of them: their number may be wrong.
-		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table, cmp.Or(err, errMissing))
+		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table,
+			cmp.Or(err, errMissing))
 	}
 	d := newDirectory(int(blocks))
 	if err := d.read(from, table); err != nil {
@@ -99,25 +103,30 @@ func newDirectory(blocks int) *directory {
 	leading := max(bits.Len(uint(blocks))-1, 0)
 	slots, freeSlots := offheap.Make[blockSlot](blocks)
 	starts, freeStarts := offheap.Make[uint32](1<<leading + 1)
-	return &directory{slots: slots, starts: starts, shift: uint(64 - leading), free: func() { freeSlots(); freeStarts() }}
+	return &directory{slots: slots, starts: starts, shift: uint(64 - leading),
+		free: func() { freeSlots(); freeStarts() }}
 }
 
 // read reads the directory of a table, which has as many blocks as there is room for.
 func (d *directory) read(from getter, table int) error {
 	listed := 0
 	for chunk := 0; ; chunk++ {
-		lasts, found, err := get(from, chunkKey(directoryKeyspace, table, chunk), decodeDirectoryChunk)
+		lasts, found, err := get(from, chunkKey(directoryKeyspace, table, chunk),
+			decodeDirectoryChunk)
 		switch {
 		case err != nil:
 		case !found && listed == len(d.slots):
 			d.makeStarts()
 			return nil
 		case found && listed != chunk*directoryChunk:
-			err = fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed", fault.ErrCorrupt, listed)
+			err = fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed",
+				fault.ErrCorrupt, listed)
 		case !found || listed+len(lasts) > len(d.slots):
-			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt, listed+len(lasts), len(d.slots))
+			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt,
+				listed+len(lasts), len(d.slots))
 		case listed > 0 && lasts[0] <= d.slots[listed-1].last:
-			err = fmt.Errorf("%w: block %d ends with %016x, the one before with %016x", fault.ErrCorrupt, listed, lasts[0], d.slots[listed-1].last)
+			err = fmt.Errorf("%w: block %d ends with %016x, the one before with %016x",
+				fault.ErrCorrupt, listed, lasts[0], d.slots[listed-1].last)
 		}
 		if err != nil {
 			return fmt.Errorf("directory chunk %d of table %d: %w", chunk, table, err)
@@ -138,7 +147,8 @@ func decodeDirectoryChunk(value []byte) ([]uint64, error) {
 		return nil, err
 	}
 	if b.HasPostings() || b.Len() > directoryChunk {
-		return nil, fmt.Errorf("%w: %d blocks, postings %v", fault.ErrCorrupt, b.Len(), b.HasPostings())
+		return nil, fmt.Errorf("%w: %d blocks, postings %v", fault.ErrCorrupt, b.Len(),
+			b.HasPostings())
 	}
 	return b.AppendTo(nil), nil
 }
@@ -253,9 +263,10 @@ func (p *PackedTable) Fetch(i int) uint64 {
 
 // read gets block i, and opens b over it.
 func (p *PackedTable) read(i int, b *Block) ([]byte, error) {
-	fetched, found, err := get(p.from, tableKey(packedKeyspace, p.table, p.last(i)), func(value []byte) ([]byte, error) {
-		return bytes.Clone(value), nil
-	})
+	fetched, found, err := get(p.from, tableKey(packedKeyspace, p.table, p.last(i)),
+		func(value []byte) ([]byte, error) {
+			return bytes.Clone(value), nil
+		})
 	if err == nil && !found {
 		err = errMissing
 	}
@@ -287,7 +298,8 @@ func openBlock(b *Block, data []byte, table int, last uint64, before followed) e
 	case b.Last() != last:
 		return fmt.Errorf("%w: the block ends with %016x", fault.ErrCorrupt, b.Last())
 	case before.any && b.First() <= before.last:
-		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x", fault.ErrCorrupt, b.First(), before.last)
+		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x",
+			fault.ErrCorrupt, b.First(), before.last)
 	}
 	return nil
 }
@@ -352,7 +364,8 @@ func (v *View) packedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 			return
 		}
 		r := newBlockReader(v.packed[table], first)
-		blocks := scan(v, tableKey(packedKeyspace, table, first), tableEnd(packedKeyspace, table), r.decode)
+		blocks := scan(v, tableKey(packedKeyspace, table, first),
+			tableEnd(packedKeyspace, table), r.decode)
 		for b, err := range blocks {
 			if !yield(b, err) || err != nil {
 				return
@@ -410,7 +423,8 @@ func (r *blockReader) decode(key, value []byte) (*Block, error) {
 		return nil, fmt.Errorf("table %d: %w", r.p.table, err)
 	}
 	if r.next == r.p.blocks() || last < r.p.last(r.next) {
-		return nil, fmt.Errorf("%w: it is not in the directory of table %d", fault.ErrCorrupt, r.p.table)
+		return nil, fmt.Errorf("%w: it is not in the directory of table %d",
+			fault.ErrCorrupt, r.p.table)
 	}
 	if last > r.p.last(r.next) {
 		return nil, r.p.blockError(r.next, errMissing)
@@ -430,7 +444,8 @@ func (r *blockReader) end() error {
 		return r.p.blockError(r.next, errMissing)
 	}
 	if r.all && r.entries != r.p.entries {
-		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d", fault.ErrCorrupt, r.p.table, r.entries, r.p.entries)
+		return fmt.Errorf("%w: the packed blocks of table %d hold %d fingerprints, not %d",
+			fault.ErrCorrupt, r.p.table, r.entries, r.p.entries)
 	}
 	return nil
 }

@@ -70,11 +70,12 @@ func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 func storeTable(t fatal, table int, fps []uint64, ids []IDs, size int) *storedTable {
 	var lasts []uint64
 	blocks := map[uint64][]byte{}
-	w := block.NewWriter(block.Options{Bytes: size, Postings: table == 0}, func(last uint64, data []byte) error {
-		lasts = append(lasts, last)
-		blocks[last] = slices.Clone(data)
-		return nil
-	})
+	w := block.NewWriter(block.Options{Bytes: size, Postings: table == 0},
+		func(last uint64, data []byte) error {
+			lasts = append(lasts, last)
+			blocks[last] = slices.Clone(data)
+			return nil
+		})
 	for i, fp := range fps {
 		if table == 0 {
 			must(t, w.AddPosting(fp, ids[i]))
@@ -100,7 +101,8 @@ func (s *storedTable) open(t fatal, a *arena) *PackedTable {
 // databaseOf returns a database with these entries.
 func databaseOf(t fatal, entries map[string][]byte) *pebble.DB {
 	t.Helper()
-	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
+	db, err := pebble.Open(
+		"", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
 	must(t, err)
 	for key, value := range entries {
 		must(t, db.Set([]byte(key), value, pebble.NoSync))

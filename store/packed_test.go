@@ -48,11 +48,13 @@ func TestPackedTable(t *testing.T) {
 		s := storeTable(t, table, fps, ids, size)
 		p := s.open(t, openArena(limit))
 		if p.blocks() != len(s.lasts) || p.entries != uint64(len(fps)) {
-			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.entries, p.blocks(), len(fps), len(s.lasts))
+			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.entries, p.blocks(),
+				len(fps), len(s.lasts))
 		}
 		for range 20 {
 			first, last := blocktest.Range(t, fps)
-			if i := p.find(first); i != naiveFind(s.lasts, first) || i < p.blocks() && p.last(i) != s.lasts[i] {
+			if i := p.find(first); i != naiveFind(s.lasts, first) || i < p.blocks() &&
+				p.last(i) != s.lasts[i] {
 				t.Fatalf("Find(%016x) = %d, want %d", first, i, naiveFind(s.lasts, first))
 			}
 			want, _ := blocktest.InRange(fps, first, last)
@@ -70,7 +72,8 @@ func TestPackedTable(t *testing.T) {
 			if stored {
 				wantIDs = slices.Collect(ids[at].All())
 			}
-			if got, err := p.posting(first); err != nil || !slices.Equal(slices.Collect(got.All()), wantIDs) {
+			if got, err := p.posting(first); err != nil ||
+				!slices.Equal(slices.Collect(got.All()), wantIDs) {
 				t.Fatalf("Posting(%016x) = %v, %v, want %v", first, got, err, wantIDs)
 			}
 		}
@@ -114,14 +117,16 @@ func TestBrokenPackedBlocks(t *testing.T) {
 		change  func(*storedTable)
 		message string
 	}{
-		{"missing", whole, func(s *storedTable) { delete(s.values, s.blockKey(broken)) }, "missing"},
+		{"missing", whole, func(s *storedTable) { delete(s.values, s.blockKey(broken)) },
+			"missing"},
 		{"empty", whole, set([]byte{}), "empty"},
 		{"cut off", whole, func(s *storedTable) {
 			value := s.values[s.blockKey(broken)]
 			s.values[s.blockKey(broken)] = value[:len(value)-1]
 		}, "bytes"},
 		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
-		{"more at its beginning", whole, set(blockOf(t, whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
+		{"more at its beginning", whole,
+			set(blockOf(t, whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
 		{"Huffman", whole, set([]byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), "unknown codec"},
 		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
 		{"no postings", withPostings, set(blockOf(t, withPostings.lasts[broken])), "postings"},
@@ -132,7 +137,8 @@ func TestBrokenPackedBlocks(t *testing.T) {
 			p := s.open(t, openArena(1<<20))
 			check := func(err error) {
 				t.Helper()
-				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
+				if !errors.Is(err, fault.ErrCorrupt) ||
+					!strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
 					!strings.Contains(err.Error(), test.message) {
 					t.Errorf("%v", err)
 				}
@@ -172,11 +178,14 @@ func TestPackedBlocksFromCounts(t *testing.T) {
 			s.values[string(tableKey(packedKeyspace, 1, s.lasts[3]+1))] = s.values[s.blockKey(3)]
 		},
 		"one more at the end": func(s *storedTable) {
-			s.values[string(tableKey(packedKeyspace, 1, s.lasts[end]+1))] = s.values[s.blockKey(end)]
+			s.values[string(tableKey(packedKeyspace, 1,
+				s.lasts[end]+1))] = s.values[s.blockKey(end)]
 		},
-		"a key too long":     func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
-		"a key too short":    func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
-		"a fingerprint less": func(s *storedTable) { s.values[s.blockKey(3)] = blockOf(t, s.lasts[3]) },
+		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
+		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
+		"a fingerprint less": func(s *storedTable) {
+			s.values[s.blockKey(3)] = blockOf(t, s.lasts[3])
+		},
 	} {
 		s := whole.clone()
 		change(s)
@@ -253,7 +262,8 @@ func TestDirectoryFind(t *testing.T) {
 		"powers":    func(int) uint64 { return random.Uint64() >> random.IntN(64) },
 	}
 	for name, draw := range shapes {
-		for _, n := range []int{1, 2, 3, directoryChunk - 1, directoryChunk, directoryChunk + 1, 2 * directoryChunk, 30_000} {
+		for _, n := range []int{1, 2, 3, directoryChunk - 1, directoryChunk, directoryChunk + 1,
+			2 * directoryChunk, 30_000} {
 			lasts := make([]uint64, 0, n)
 			for i := range n {
 				lasts = append(lasts, draw(i))
@@ -310,8 +320,9 @@ func TestBrokenDirectory(t *testing.T) {
 			first, second := s.chunkKey(0), s.chunkKey(1)
 			s.values[first], s.values[second] = s.values[second], s.values[first]
 		}, n, "chunk 1"},
-		"a chunk twice":     {set(1, lasts[:directoryChunk]...), n, "chunk 1"},
-		"a block twice":     {set(1, slices.Concat(lasts[directoryChunk-1:directoryChunk], lasts[directoryChunk+1:2*directoryChunk])...), n, "block 4096 ends"},
+		"a chunk twice": {set(1, lasts[:directoryChunk]...), n, "chunk 1"},
+		"a block twice": {set(1, slices.Concat(lasts[directoryChunk-1:directoryChunk],
+			lasts[directoryChunk+1:2*directoryChunk])...), n, "block 4096 ends"},
 		"one chunk more":    {set(3, lasts[:1]...), n, "chunk 3"},
 		"one block less":    {nothing, n - 1, "chunk 2"},
 		"one block more":    {nothing, n + 1, "ends with block"},
@@ -325,7 +336,9 @@ func TestBrokenDirectory(t *testing.T) {
 			clear(chunk[10:100])
 			s.values[s.chunkKey(0)] = chunk
 		}, n, "chunk 0"},
-		"unknown codec": {func(s *storedTable) { s.values[s.chunkKey(0)] = []byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8} }, n, "chunk 0"},
+		"unknown codec": {func(s *storedTable) {
+			s.values[s.chunkKey(0)] = []byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}
+		}, n, "chunk 0"},
 		"postings": {func(s *storedTable) {
 			last := slices.Clone(s.values[s.chunkKey(2)])
 			last[0] |= 0x80
@@ -335,15 +348,20 @@ func TestBrokenDirectory(t *testing.T) {
 		s := whole.clone()
 		test.change(s)
 		_, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0), s)
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 3") || !strings.Contains(err.Error(), test.mentions) {
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 3") ||
+			!strings.Contains(err.Error(), test.mentions) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0), getterFunc(func([]byte) ([]byte, error) { return nil, failure })); test.blocks < 1<<32 && !errors.Is(err, failure) {
+		if _, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0),
+			getterFunc(func([]byte) ([]byte, error) {
+				return nil, failure
+			})); test.blocks < 1<<32 && !errors.Is(err, failure) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
-		if _, err := openPackedTable(3, entries, n, openArena(0), whole); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := openPackedTable(3, entries, n, openArena(0), whole); !errors.Is(err,
+			fault.ErrCorrupt) {
 			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
 		}
 	}

@@ -59,7 +59,8 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
 	must(t, err)
-	if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out, "index is open elsewhere") != 3 {
+	if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out,
+		"index is open elsewhere") != 3 {
 		t.Error(out)
 	}
 	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, fault.ErrLocked) {
@@ -95,7 +96,10 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	}
 	must(t, s.Close())
 	setLimit(8)
-	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) || errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "this process may have 8 open; raise that limit (ulimit -n)") {
+	if _, err = Open(dir, Options{}); !errors.Is(err, syscall.EMFILE) ||
+		errors.Is(err, fault.ErrLocked) ||
+		!strings.Contains(err.Error(),
+			"this process may have 8 open; raise that limit (ulimit -n)") {
 		t.Errorf("with 8 files: %v", err)
 	}
 }
@@ -105,7 +109,8 @@ func TestFewOpenFiles(t *testing.T) {
 	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
 	must(t, err)
 	for i := range uint64(manyTables) {
-		apply(t, s, false, func(b *Batch) { b.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"}) })
+		apply(t, s, false,
+			func(b *Batch) { b.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"}) })
 		must(t, s.db.Flush())
 	}
 	if n := tables(s.db.Metrics()); n <= 128 {
@@ -123,7 +128,8 @@ func tables(m *pebble.Metrics) (n int64) {
 }
 
 func TestOpenTables(t *testing.T) {
-	for limit, want := range map[uint64]int{0: 8, 10: 8, 128: 8, 256: 64, 1024: 448, 4096: 1000, 1 << 40: 1000} {
+	for limit, want := range map[uint64]int{0: 8, 10: 8, 128: 8, 256: 64, 1024: 448, 4096: 1000,
+		1 << 40: 1000} {
 		if got := process.TableFiles(limit); got != want {
 			t.Errorf("%d of %d, want %d", got, limit, want)
 		}

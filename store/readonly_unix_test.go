@@ -23,7 +23,8 @@ func (readOnlyMount) Lock(name string) (io.Closer, error) {
 
 func TestReadOnlyMount(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := lockDir(dir, readOnlyMount{vfs.Default}); !errors.Is(err, syscall.EROFS) || errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "copy the index") {
+	if _, err := lockDir(dir, readOnlyMount{vfs.Default}); !errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, fault.ErrLocked) || !strings.Contains(err.Error(), "copy the index") {
 		t.Error(err)
 	}
 }

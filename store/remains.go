@@ -54,7 +54,9 @@ func (r *Remains) Plan() (plan string, ok bool) { return r.text("plan") }
 func (r *Remains) Analyzer() (name string, ok bool) { return r.text("analyzer") }
 
 func (r *Remains) text(name string) (text string, ok bool) {
-	text, found, err := get(r.view, metaKey(name), func(value []byte) (string, error) { return string(value), nil })
+	text, found, err := get(r.view, metaKey(name), func(value []byte) (string, error) {
+		return string(value), nil
+	})
 	return text, found && err == nil
 }
 
@@ -71,31 +73,38 @@ func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 		r.Lost = 0
 		seen, removed := roaring64.New(), roaring64.New()
 		var records, removals, live, packed ranges // that cannot be read
-		for d := range readable(r, &records, r.view.Records, func(d DocumentRecord) uint64 { return d.ID }) {
+		for d := range readable(r, &records, r.view.Records,
+			func(d DocumentRecord) uint64 { return d.ID }) {
 			if seen.Add(d.ID); !yield(d.ID, d.Record) {
 				return
 			}
 		}
 		for epoch := range r.view.live {
-			scan := func(first uint64) iter.Seq2[uint64, error] { return r.view.removedFrom(epoch, first) }
+			scan := func(first uint64) iter.Seq2[uint64, error] {
+				return r.view.removedFrom(epoch, first)
+			}
 			for id := range readable(r, &removals, scan, func(id uint64) uint64 { return id }) {
 				removed.Add(id)
 			}
 		}
 		for epoch := range r.view.live {
-			scan := func(first uint64) iter.Seq2[liveID, error] { return r.view.liveIDs(epoch, first) }
+			scan := func(first uint64) iter.Seq2[liveID, error] {
+				return r.view.liveIDs(epoch, first)
+			}
 			for e := range readable(r, &live, scan, func(e liveID) uint64 { return e.stored }) {
 				if !removed.Contains(e.id) && seen.CheckedAdd(e.id) && !removals.contain(e.id) {
 					r.Lost++ // every live document has a record
 				}
 			}
 		}
-		for block := range readable(r, &packed, r.packedPostings, func(block []Posting) uint64 { return block[len(block)-1].Stored }) {
+		for block := range readable(r, &packed, r.packedPostings,
+			func(block []Posting) uint64 { return block[len(block)-1].Stored }) {
 			for _, p := range block {
 				for id := range p.IDs.All() {
 					switch {
 					case id == 0 || removed.Contains(id) || !seen.CheckedAdd(id):
-					case records.contain(id) || removals.contain(id): // it may have had a record, or have been removed
+					// it may have had a record, or have been removed
+					case records.contain(id) || removals.contain(id):
 						r.Lost++
 					case !yield(id, Record{Fingerprint: p.Stored}):
 						return
@@ -109,26 +118,27 @@ func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 // packedPostings yields the postings of each packed block of table 0, from the block of a
 // fingerprint on. It does not need the directory.
 func (r *Remains) packedPostings(first uint64) iter.Seq2[[]Posting, error] {
-	return scan(r.view, tableKey(packedKeyspace, 0, first), tableEnd(packedKeyspace, 0), func(key, value []byte) (all []Posting, err error) {
-		last, err := keyNumber(key, tableKeyLen)
-		if err != nil {
-			return nil, err
-		}
-		var b Block
-		if err := openBlock(&b, value, 0, last, followed{}); err != nil {
-			return nil, err
-		}
-		postings, err := b.Postings()
-		for i, stored := range b.AppendTo(nil) {
+	return scan(r.view, tableKey(packedKeyspace, 0, first), tableEnd(packedKeyspace, 0),
+		func(key, value []byte) (all []Posting, err error) {
+			last, err := keyNumber(key, tableKeyLen)
 			if err != nil {
-				break
+				return nil, err
 			}
-			p := Posting{Stored: stored}
-			p.IDs, err = postings.IDs(i)
-			all = append(all, p)
-		}
-		return all, errors.Join(err, b.Verify())
-	})
+			var b Block
+			if err := openBlock(&b, value, 0, last, followed{}); err != nil {
+				return nil, err
+			}
+			postings, err := b.Postings()
+			for i, stored := range b.AppendTo(nil) {
+				if err != nil {
+					break
+				}
+				p := Posting{Stored: stored}
+				p.IDs, err = postings.IDs(i)
+				all = append(all, p)
+			}
+			return all, errors.Join(err, b.Verify())
+		})
 }
 
 // ranges are numbers of entries that cannot be read: the first of each range, and its end.
@@ -146,7 +156,9 @@ func (rs ranges) contain(n uint64) bool {
 // readable yields the entries that scan can read, in the order of their numbers, and adds all
 // other numbers to unknown. To pass over what cannot be read it doubles its steps until an
 // entry can be read, and then halves the distance.
-func readable[T any](r *Remains, unknown *ranges, scan func(first uint64) iter.Seq2[T, error], number func(T) uint64) iter.Seq[T] {
+func readable[T any](
+	r *Remains, unknown *ranges, scan func(first uint64) iter.Seq2[T, error], number func(T) uint64,
+) iter.Seq[T] {
 	canRead := func(n uint64) bool {
 		for _, err := range scan(n) {
 			return err == nil

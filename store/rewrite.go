@@ -55,8 +55,10 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
-	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir), tables: make([]PackedTableInfo, tables)}
-	r.records, r.deleted, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(), r.newWriter(), r.newPackedWriter()
+	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir),
+		tables: make([]PackedTableInfo, tables)}
+	r.records, r.deleted, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(),
+		r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
 		return nil, err
 	}
@@ -118,12 +120,15 @@ func (r *Rewrite) WithdrawRecords(ctx context.Context, withdrawn *roaring64.Bitm
 }
 
 // copyRecords adds the records of a file, without some of them.
-func (r *Rewrite) copyRecords(ctx context.Context, path string, without *roaring64.Bitmap) (err error) {
+func (r *Rewrite) copyRecords(
+	ctx context.Context, path string, without *roaring64.Bitmap,
+) (err error) {
 	file, err := r.store.fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return err
 	}
-	it, err := pebble.NewExternalIterWithContext(ctx, r.store.options, nil, [][]sstable.ReadableFile{{file}})
+	it, err := pebble.NewExternalIterWithContext(ctx, r.store.options, nil,
+		[][]sstable.ReadableFile{{file}})
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
@@ -179,7 +184,8 @@ type TableWriter struct {
 // Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting or
 // AddSingle, the other tables by Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
-	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(), directory: r.newPackedWriter()}
+	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(),
+		directory: r.newPackedWriter()}
 	w.Writer = block.NewWriter(block.Options{Postings: table == 0}, w.emit)
 	return w
 }
@@ -205,7 +211,8 @@ func (w *TableWriter) flushDirectory() error {
 		return err
 	}
 	w.lasts = w.lasts[:0]
-	return w.directory.set(chunkKey(directoryKeyspace, w.table, int((w.info.Blocks-1)/directoryChunk)), chunk)
+	return w.directory.set(chunkKey(directoryKeyspace, w.table,
+		int((w.info.Blocks-1)/directoryChunk)), chunk)
 }
 
 // Close writes the last block and the directory of the table.
@@ -236,7 +243,8 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 // packed documents have IDs below nextID. If counters is nil, then the counters stay as they are.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
-	err := errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close())
+	err := errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(),
+		r.filters.close())
 	if err == nil {
 		err = r.addMeta(counters)
 	}
@@ -303,7 +311,8 @@ func (r *Rewrite) addMeta(counters *Counters) error {
 
 // Close removes the directory of the Rewrite, with all files that were not installed.
 func (r *Rewrite) Close() error {
-	return errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(), r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
+	return errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(),
+		r.filters.close(), sweepIncoming(r.store.dir, r.store.fs))
 }
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
@@ -316,7 +325,8 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.overlapSmallFiles(); err != nil {
 		return err
 	}
-	return translateError(s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
+	return translateError(
+		s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
 }
 
 // overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order
@@ -333,12 +343,14 @@ func (s *Store) overlapSmallFiles() error {
 	for _, keyspace := range []byte{documentKeyspace} {
 		small := 0
 		for _, table := range slices.Concat(levels...) {
-			if table.Size < smallFileBytes && bytes.HasPrefix(table.Smallest.UserKey, []byte{keyspace}) {
+			if table.Size < smallFileBytes && bytes.HasPrefix(table.Smallest.UserKey,
+				[]byte{keyspace}) {
 				small++
 			}
 		}
 		if small > fewSmallFiles {
-			err = errors.Join(err, b.Delete([]byte{keyspace}, nil), b.Delete(append(documentKey(math.MaxUint64), 0), nil))
+			err = errors.Join(err, b.Delete([]byte{keyspace}, nil),
+				b.Delete(append(documentKey(math.MaxUint64), 0), nil))
 		}
 	}
 	if err != nil || b.Empty() {

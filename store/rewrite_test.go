@@ -30,7 +30,8 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	})
 	must(t, s.CompactRecords(t.Context()))
 	rewrite(t, s, Counters{NextID: 7}, func(r *Rewrite, w *TableWriter) {
-		must(t, r.DeleteRecord(3), r.DeleteRecord(4), r.AddRecord(6, Record{Key: "new"}), w.AddPosting(7, NewIDs(1)))
+		must(t, r.DeleteRecord(3), r.DeleteRecord(4), r.AddRecord(6, Record{Key: "new"}),
+			w.AddPosting(7, NewIDs(1)))
 	})
 	want := []uint64{1, 2, 5, 6}
 	for _, when := range []string{"at once", "opened again"} {

@@ -34,7 +34,9 @@ func (s *Store) CheckFiles(ctx context.Context, read func(bytes uint64)) error {
 		err := checkFile(ctx, path, &o)
 		if errors.Is(err, fs.ErrNotExist) {
 			now, listErr := s.tableFiles()
-			if !slices.ContainsFunc(now, func(f pebble.SSTableInfo) bool { return f.BackingSSTNum == file.BackingSSTNum }) {
+			if !slices.ContainsFunc(now, func(f pebble.SSTableInfo) bool {
+				return f.BackingSSTNum == file.BackingSSTNum
+			}) {
 				err = listErr
 			}
 		}
@@ -55,8 +57,12 @@ func (s *Store) CheckFiles(ctx context.Context, read func(bytes uint64)) error {
 func (s *Store) tableFiles() ([]pebble.SSTableInfo, error) {
 	levels, err := s.db.SSTables()
 	files := slices.Concat(levels...)
-	slices.SortFunc(files, func(a, b pebble.SSTableInfo) int { return cmp.Compare(a.BackingSSTNum, b.BackingSSTNum) })
-	return slices.CompactFunc(files, func(a, b pebble.SSTableInfo) bool { return a.BackingSSTNum == b.BackingSSTNum }), translateError(err)
+	slices.SortFunc(files, func(a, b pebble.SSTableInfo) int {
+		return cmp.Compare(a.BackingSSTNum, b.BackingSSTNum)
+	})
+	return slices.CompactFunc(files, func(a, b pebble.SSTableInfo) bool {
+		return a.BackingSSTNum == b.BackingSSTNum
+	}), translateError(err)
 }
 
 func checkFile(ctx context.Context, path string, o *pebble.Options) error {
@@ -77,7 +83,9 @@ func checkFile(ctx context.Context, path string, o *pebble.Options) error {
 
 // scan yields what decode returns for the entries from first to the one before end, in ascending
 // order. The bytes that decode gets are valid until its next call.
-func scan[T any](v *View, first, end []byte, decode func(key, value []byte) (T, error)) iter.Seq2[T, error] {
+func scan[T any](
+	v *View, first, end []byte, decode func(key, value []byte) (T, error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var failed error
 		err := v.entries(first, end, func(key, value []byte) bool {
@@ -106,7 +114,8 @@ func checkEmpty(value []byte) error {
 // entries yields the entries from first to the one before end until yield returns false. nil stands
 // for no bound.
 func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) error {
-	it, err := v.it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
+	it, err := v.it.Clone(
+		pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
 	if err != nil {
 		return translateError(err)
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	// Open changes it. If Accept returns an error, then Open returns that error.
 	Accept func(Header, Counters) error
 
-	CacheBytes int64        // for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
+	// for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
+	CacheBytes int64
 	FillArena  bool         // read all packed blocks into memory in the background
 	FS         vfs.FS       // nil: the file system of the operating system
 	Logger     *slog.Logger // nil: none
@@ -50,11 +51,15 @@ type Options struct {
 }
 
 const (
-	maxMemTableBytes = 32 << 20 // bounds the log that is replayed after a crash; Pebble takes one or two memtables off the cache
+	// bounds the log that is replayed after a crash; Pebble takes one or two memtables off the
+	// cache
+	maxMemTableBytes = 32 << 20
 	minMemTableBytes = 16 << 20
-	indexBlockBytes  = 32 << 10 // a file has several; larger blocks would evict each other from a small cache, which has shards
-	l0Runs           = 16       // flushed memtables that are merged together; a lookup may read the Bloom filter of each
-	bloomBitsPerKey  = 10       // about 1 % of the lookups of absent keys read a block
+	// a file has several; larger blocks would evict each other from a small cache, which has shards
+	indexBlockBytes = 32 << 10
+	// flushed memtables that are merged together; a lookup may read the Bloom filter of each
+	l0Runs          = 16
+	bloomBitsPerKey = 10 // about 1 % of the lookups of absent keys read a block
 )
 
 // Store is an open index directory.
@@ -95,7 +100,8 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		err = fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
 		if errors.Is(err, fault.ErrCorrupt) {
-			err = fmt.Errorf("%w; restore a checkpoint, or copy what can be read into a new index (repair)", err)
+			err = fmt.Errorf(
+				"%w; restore a checkpoint, or copy what can be read into a new index (repair)", err)
 		}
 		return nil, err
 	}
@@ -119,7 +125,8 @@ func open(dir string, opts Options) (*Store, error) {
 	s.fs = opts.FS
 	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	if !opts.ReadOnly {
-		err = sweepIncoming(dir, s.fs) // first, since the tables that the log is flushed to may need the space
+		// first, since the tables that the log is flushed to may need the space
+		err = sweepIncoming(dir, s.fs)
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.own.Close())
@@ -162,7 +169,8 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.openTables(packing{s.meta.Header.Plan, s.meta.Generation, s.meta.NextID, s.meta.Packed}, s.meta.epochs)
+	t, err := s.openTables(packing{s.meta.Header.Plan, s.meta.Generation, s.meta.NextID,
+		s.meta.Packed}, s.meta.epochs)
 	if err != nil {
 		return err
 	}
@@ -220,7 +228,8 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		o.Levels[i].IndexBlockSize = indexBlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
-	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy // Get does not read the filters of the lowest level
+	// Get does not read the filters of the lowest level
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	o.Experimental.SpanPolicyFunc = recordsApart
 	o.EnsureDefaults()
 	return o
@@ -292,7 +301,8 @@ func (s *Store) openError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %v", fault.ErrCorrupt, firstLine{err})
 	}
-	if s.guarded.Err() != nil || pebble.IsCorruptionError(err) || fault.Denied(err) || errors.As(err, new(syscall.Errno)) {
+	if s.guarded.Err() != nil || pebble.IsCorruptionError(err) || fault.Denied(err) ||
+		errors.As(err, new(syscall.Errno)) {
 		return translateError(err)
 	}
 	return fmt.Errorf("%w: %w", fault.ErrCorrupt, firstLine{err})
@@ -333,7 +343,8 @@ func (s *Store) unlock() error {
 	if s.guarded.Err() == nil {
 		return s.lock.own.Close()
 	}
-	s.options.Cache.Reserve(int(s.options.Cache.MaxSize())) // Pebble is abandoned, but its cache can be freed
+	// Pebble is abandoned, but its cache can be freed
+	s.options.Cache.Reserve(int(s.options.Cache.MaxSize()))
 	return s.lock.Close()
 }
 

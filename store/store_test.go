@@ -59,14 +59,19 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 		make func(t *testing.T, dir string)
 		want error
 	}{
-		"a file":            {func(t *testing.T, dir string) { write(t, dir, "text") }, fault.ErrNotIndex},
-		"a folder of texts": {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "notes.txt"), "text") }, fault.ErrNotIndex},
+		"a file": {func(t *testing.T, dir string) { write(t, dir, "text") },
+			fault.ErrNotIndex},
+		"a folder of texts": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "notes.txt"), "text")
+		}, fault.ErrNotIndex},
 		"a LevelDB": {func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "LOCK"), "")
 			write(t, filepath.Join(dir, "CURRENT"), "MANIFEST-000001\n")
 			write(t, filepath.Join(dir, "MANIFEST-000001"), "?")
 		}, fault.ErrNotIndex},
-		"a Pebble database": {func(t *testing.T, dir string) { pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}}) }, fault.ErrNotIndex},
+		"a Pebble database": {func(t *testing.T, dir string) {
+			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}})
+		}, fault.ErrNotIndex},
 		"a Pebble database of our future": {func(t *testing.T, dir string) {
 			later := *comparer
 			later.Name = "neardup.2"
@@ -153,7 +158,8 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	s, err := Open(dir, Options{ReadOnly: true})
 	must(t, err)
 	defer s.Close()
-	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(err, fault.ErrReadOnly) {
+	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(
+		err, fault.ErrReadOnly) {
 		t.Errorf("Apply: %v", err)
 	}
 	if err := s.SetAnalyzer("x"); !errors.Is(err, fault.ErrReadOnly) {
@@ -171,7 +177,8 @@ func TestLockedByThisProcess(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "index")
 	makeStore(t, dir)
-	names := []string{dir, dir + string(filepath.Separator), filepath.Join(parent, "x", "..") + "/index"}
+	names := []string{dir, dir + string(filepath.Separator),
+		filepath.Join(parent, "x", "..") + "/index"}
 	if err := os.Symlink(dir, filepath.Join(parent, "link")); err == nil {
 		names = append(names, filepath.Join(parent, "link"))
 	}

@@ -318,10 +318,12 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 		return err
 	}
 	span := exciseSpan(before.epochs)
-	err := translateError(s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
+	err := translateError(
+		s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
 	var next *Tables
 	if err == nil {
-		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}, before.epochs.packed())
+		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables},
+			before.epochs.packed())
 		if err != nil {
 			s.fail(err) // the disk has the new tables, and another Open reads them
 		}

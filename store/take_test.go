@@ -52,7 +52,8 @@ func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
 		must(t, s.Close())
 		return i
 	}
-	t.Errorf("%s: the store holds none of %d models:\n%.3000v", what, len(models), errors.Join(errs...))
+	t.Errorf("%s: the store holds none of %d models:\n%.3000v", what, len(models),
+		errors.Join(errs...))
 	must(t, s.Close())
 	return -1
 }
@@ -79,7 +80,8 @@ func TestCrashAroundCompaction(t *testing.T) {
 		unsynced := []int{0, 0, 50, 100}[clones%4]
 		crashes = append(crashes, crash{
 			fmt.Sprintf("%s, %d %% of unsynced bytes kept", what, unsynced),
-			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(seed, uint64(clones)))}), durable, len(models),
+			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced,
+				RNG: rand.New(rand.NewPCG(seed, uint64(clones)))}), durable, len(models),
 		})
 	}
 	var mu sync.Mutex // of all of these, which goroutines of Pebble use too
@@ -208,7 +210,8 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 		after.take()
 		holds := func(what string) {
 			t.Helper()
-			for try := 0; ; try++ { // readers may share the failed read of a goroutine in the background for a moment
+			// readers may share the failed read of a goroutine in the background for a moment
+			for try := 0; ; try++ {
 				v, err := s.View()
 				must(t, err)
 				err = m.differences(v)
@@ -227,7 +230,8 @@ func TestTakeWithEveryOperationFailing(t *testing.T) {
 			m = after
 			holds(what)
 			must(t, r.Close())
-			if err := soon(t, "Close", s.Close); err != nil && (!met || !errors.Is(err, syscall.EIO)) {
+			if err := soon(t, "Close", s.Close); err != nil &&
+				(!met || !errors.Is(err, syscall.EIO)) {
 				t.Errorf("%s, and Close %v", what, err)
 			}
 			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m})

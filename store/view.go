@@ -98,7 +98,9 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 }
 
 // scanEpoch scans the entries of one epoch, and reports whether more are wanted.
-func (v *View) scanEpoch(keyspace byte, table int, first, last uint64, yield func(permuted uint64) bool) (bool, error) {
+func (v *View) scanEpoch(
+	keyspace byte, table int, first, last uint64, yield func(permuted uint64) bool,
+) (bool, error) {
 	// The limit keeps the iterator from stepping over deleted keys after the range.
 	limit := putTableKey(v.limit[:], keyspace, table, last)
 	state := v.it.SeekGEWithLimit(putTableKey(v.key[:tableKeyLen], keyspace, table, first), limit)
@@ -124,7 +126,8 @@ func (v *View) scanEpoch(keyspace byte, table int, first, last uint64, yield fun
 				return true, nil
 			}
 			copies = 0
-			state = v.it.SeekGEWithLimit(putTableKey(v.key[:tableKeyLen], keyspace, table, permuted+1), limit)
+			state = v.it.SeekGEWithLimit(putTableKey(v.key[:tableKeyLen], keyspace, table,
+				permuted+1), limit)
 			continue
 		}
 		state = v.it.NextWithLimit(limit)
@@ -142,7 +145,8 @@ func (v *View) AppendLive(dst []uint64, stored, from uint64, n int) ([]uint64, e
 		if n == 0 {
 			break
 		}
-		key := binary.BigEndian.AppendUint64(putTableKey(v.key[:tableKeyLen], keyspace, 0, stored), from)
+		key := binary.BigEndian.AppendUint64(putTableKey(v.key[:tableKeyLen], keyspace, 0, stored),
+			from)
 		for ok := v.it.SeekPrefixGE(key); ok && n > 0; ok = v.it.Next() {
 			if key := v.it.Key(); len(key) == liveKeyLen {
 				dst = append(dst, binary.BigEndian.Uint64(key[tableKeyLen:]))
@@ -174,15 +178,16 @@ type DocumentRecord struct {
 
 // Records yields the documents that have a record, by ID, from first on.
 func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
-	return scan(v, documentKey(first), keyspaceEnd(documentKeyspace), func(key, value []byte) (d DocumentRecord, err error) {
-		if d.ID, err = keyNumber(key, documentKeyLen); err != nil {
+	return scan(v, documentKey(first), keyspaceEnd(documentKeyspace),
+		func(key, value []byte) (d DocumentRecord, err error) {
+			if d.ID, err = keyNumber(key, documentKeyLen); err != nil {
+				return d, err
+			}
+			if d.Record, err = DecodeRecord(value); err == nil && d.ID == 0 {
+				err = fmt.Errorf("%w: a document without an ID", fault.ErrCorrupt)
+			}
 			return d, err
-		}
-		if d.Record, err = DecodeRecord(value); err == nil && d.ID == 0 {
-			err = fmt.Errorf("%w: a document without an ID", fault.ErrCorrupt)
-		}
-		return d, err
-	})
+		})
 }
 
 // KeyEntry says that a document has a key with a hash.
@@ -190,13 +195,14 @@ type KeyEntry struct{ Hash, ID uint64 }
 
 // Keys yields all entries of keys, by hash, then ID.
 func (v *View) Keys() iter.Seq2[KeyEntry, error] {
-	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace), func(key, value []byte) (k KeyEntry, err error) {
-		if k.ID, err = keyNumber(key, keyKeyLen); err == nil {
-			err = checkEmpty(value)
-			k.Hash = binary.BigEndian.Uint64(key[1:])
-		}
-		return k, err
-	})
+	return scan(v, []byte{keyKeyspace}, keyspaceEnd(keyKeyspace),
+		func(key, value []byte) (k KeyEntry, err error) {
+			if k.ID, err = keyNumber(key, keyKeyLen); err == nil {
+				err = checkEmpty(value)
+				k.Hash = binary.BigEndian.Uint64(key[1:])
+			}
+			return k, err
+		})
 }
 
 // KeyHashes yields the hashes of all keys, in ascending order.
@@ -223,19 +229,23 @@ func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	if table == 0 {
 		length = liveKeyLen
 	}
-	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table), func(key, value []byte) (permuted uint64, err error) {
-		if len(key) != length || len(value) > 0 {
-			return 0, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes", fault.ErrCorrupt, len(key), len(value))
-		}
-		return binary.BigEndian.Uint64(key[3:]), nil
-	})
+	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table),
+		func(key, value []byte) (permuted uint64, err error) {
+			if len(key) != length || len(value) > 0 {
+				return 0, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes",
+					fault.ErrCorrupt,
+					len(key), len(value))
+			}
+			return binary.BigEndian.Uint64(key[3:]), nil
+		})
 }
 
 // LastLiveID returns the largest ID of the live entries of an epoch, removed IDs included. It is 0
 // if there are none. It reads all live entries of table 0.
 func (v *View) LastLiveID(epoch int) (last uint64, err error) {
 	keyspace := v.live[epoch]
-	ids := scan(v, tableStart(keyspace, 0), tableEnd(keyspace, 0), func(key, _ []byte) (uint64, error) { return keyNumber(key, liveKeyLen) })
+	ids := scan(v, tableStart(keyspace, 0), tableEnd(keyspace, 0),
+		func(key, _ []byte) (uint64, error) { return keyNumber(key, liveKeyLen) })
 	for id, err := range ids {
 		if err != nil {
 			return 0, err
@@ -249,13 +259,14 @@ func (v *View) LastLiveID(epoch int) (last uint64, err error) {
 // valid until the next one.
 func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	next := uint64(0)
-	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table), func(key, value []byte) ([]byte, error) {
-		if chunk, err := keyNumber(key, chunkKeyLen); err != nil || chunk != next {
-			return nil, fmt.Errorf("%w: found in the place of chunk %d", fault.ErrCorrupt, next)
-		}
-		next++
-		return value, nil
-	})
+	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table),
+		func(key, value []byte) ([]byte, error) {
+			if chunk, err := keyNumber(key, chunkKeyLen); err != nil || chunk != next {
+				return nil, fmt.Errorf("%w: found in the place of chunk %d", fault.ErrCorrupt, next)
+			}
+			next++
+			return value, nil
+		})
 }
 
 // getter gets the value of a key, or pebble.ErrNotFound. A *pebble.DB is a getter.
@@ -264,7 +275,9 @@ type getter interface {
 }
 
 // get decodes the value of a key, and reports whether the key exists.
-func get[T any](from getter, key []byte, decode func(value []byte) (T, error)) (entry T, found bool, err error) {
+func get[T any](
+	from getter, key []byte, decode func(value []byte) (T, error),
+) (entry T, found bool, err error) {
 	value, closer, err := from.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return entry, false, nil
@@ -309,7 +322,8 @@ func (r *reader) newest() byte { return r.live[len(r.live)-1] }
 // IsRemoved reports whether an ID was removed since the last compaction.
 func (r *reader) IsRemoved(id uint64) (found bool, err error) {
 	for _, keyspace := range r.live {
-		_, found, err = get(r.from, tableKey(keyspace, removedTable, id), func([]byte) (none struct{}, err error) { return })
+		_, found, err = get(r.from, tableKey(keyspace, removedTable, id),
+			func([]byte) (none struct{}, err error) { return })
 		if found || err != nil {
 			break
 		}

@@ -23,10 +23,12 @@ import (
 )
 
 func main() {
-	columns := flag.String("columns", "", "write only these `columns`, separated by commas; a.b is column b of group a (default all)")
+	columns := flag.String("columns", "",
+		"write only these `columns`, separated by commas; a.b is column b of group a (default all)")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: neardup-parquet [--columns a,b.c] FILE...\n\nWrite the rows of Parquet files to standard output, one JSON object per line.")
+		fmt.Fprintln(os.Stderr, "usage: neardup-parquet [--columns a,b.c] FILE...\n\nWrite the "+
+			"rows of Parquet files to standard output, one JSON object per line.")
 		flag.PrintDefaults()
 		os.Exit(2)
 	}
@@ -61,7 +63,8 @@ func convert(out io.Writer, path string, wanted []string) (err error) {
 			err = fmt.Errorf("%s: damaged %s: %v", path, part, p)
 		}
 	}()
-	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true))
 	if err != nil {
 		return fmt.Errorf("%s: damaged footer: %w", path, err)
 	}
@@ -73,7 +76,8 @@ func convert(out io.Writer, path string, wanted []string) (err error) {
 		part = fmt.Sprintf("row group %d", i)
 		for _, c := range columns {
 			if f.Metadata().RowGroups[i].Columns[c.Index()].MetaData.Codec == format.Lz4Raw {
-				return fmt.Errorf("%s: %s: LZ4_RAW, which parquet-go decodes incorrectly: compress the file with another codec", path, part)
+				return fmt.Errorf("%s: %s: LZ4_RAW, which parquet-go decodes incorrectly: "+
+					"compress the file with another codec", path, part)
 			}
 		}
 		if err := writeRows(out, columns, group); err != nil {
@@ -98,7 +102,9 @@ func selectColumns(root *parquet.Column, wanted []string) (columns []*parquet.Co
 			return
 		}
 		names = append(names, strings.Join(c.Path(), "."))
-		contains := func(name string) bool { return strings.HasPrefix(names[len(names)-1]+".", name+".") }
+		contains := func(name string) bool {
+			return strings.HasPrefix(names[len(names)-1]+".", name+".")
+		}
 		if len(wanted) == 0 || slices.ContainsFunc(wanted, contains) {
 			columns = append(columns, c)
 		}
@@ -106,14 +112,16 @@ func selectColumns(root *parquet.Column, wanted []string) (columns []*parquet.Co
 	}
 	visit(root)
 	if len(missing) > 0 || len(names) == 0 {
-		return nil, fmt.Errorf("no column %q outside lists and maps: the columns are %q", missing, names)
+		return nil, fmt.Errorf("no column %q outside lists and maps: the columns are %q",
+			missing, names)
 	}
 	return columns, nil
 }
 
 // writeRows writes the rows of one row group. It holds one page of each column in memory.
 func writeRows(out io.Writer, columns []*parquet.Column, group parquet.RowGroup) error {
-	readers, names := make([]parquet.ColumnChunkValueReader, len(columns)), make([][]byte, len(columns))
+	readers, names := make([]parquet.ColumnChunkValueReader, len(columns)),
+		make([][]byte, len(columns))
 	for i, c := range columns {
 		readers[i] = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.Index()])
 		defer readers[i].Close()
@@ -125,7 +133,8 @@ func writeRows(out io.Writer, columns []*parquet.Column, group parquet.RowGroup)
 		separator := byte('{')
 		for i, c := range columns {
 			if n, err := readers[i].ReadValues(value[:]); n == 0 {
-				return fmt.Errorf("row %d of %d: column %s: %w", row, group.NumRows(), names[i], err)
+				return fmt.Errorf("row %d of %d: column %s: %w", row,
+					group.NumRows(), names[i], err)
 			}
 			line = append(append(append(line, separator), names[i]...), ':')
 			line, separator = appendValue(line, c.Type(), value[0]), ','
@@ -185,7 +194,9 @@ func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
 	}
 	if v.Kind() == parquet.Int96 { // the time of day in nanoseconds, and the Julian day
 		n := v.Int96()
-		return time.Unix((int64(n[2])-2440588)*86400, int64(uint64(n[1])<<32|uint64(n[0]))).UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999Z"`)
+		return time.Unix((int64(n[2])-2440588)*86400,
+			int64(uint64(n[1])<<32|uint64(n[0]))).UTC().AppendFormat(b,
+			`"2006-01-02T15:04:05.999999999Z"`)
 	}
 	_, isJSON := logical.(*format.JsonType)
 	switch value := jsontext.Value(text); {

@@ -99,7 +99,9 @@ func (streamed) Decode(dst, src []byte) ([]byte, error) { return parquet.Zstd.De
 
 func codecs() map[string]compress.Codec {
 	z, _ := zstd.NewWriter(nil)
-	return map[string]compress.Codec{"zstd": &parquet.Zstd, "zstd-stream": streamed{z}, "snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli, "plain": &parquet.Uncompressed}
+	return map[string]compress.Codec{"zstd": &parquet.Zstd, "zstd-stream": streamed{z},
+		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "brotli": &parquet.Brotli,
+		"plain": &parquet.Uncompressed}
 }
 
 // text returns a text of one of thirty kinds, with characters that JSON escapes.
@@ -111,7 +113,8 @@ func text(r *rand.Rand) string {
 func write[T any](t *testing.T, codec compress.Codec, rows []T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.parquet")
-	err := parquet.WriteFile(path, rows, parquet.Compression(codec), parquet.PageBufferSize(20<<10), parquet.MaxRowsPerRowGroup(60))
+	err := parquet.WriteFile(path, rows, parquet.Compression(codec), parquet.PageBufferSize(20<<10),
+		parquet.MaxRowsPerRowGroup(60))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,8 @@ func lines[T any](t *testing.T, rows []T) []byte {
 func fineWebRows(n int) (rows []fineWeb) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		rows = append(rows, fineWeb{text(r), fmt.Sprintf("<urn:uuid:%d>", i), "CC-MAIN-2024-10", fmt.Sprintf("https://example.com/%d", i),
+		rows = append(rows, fineWeb{text(r), fmt.Sprintf("<urn:uuid:%d>", i), "CC-MAIN-2024-10",
+			fmt.Sprintf("https://example.com/%d", i),
 			"2024-02-21T00:00:00Z", "s3://x", "en", r.Float64(), r.Int64N(1000)})
 	}
 	return rows
@@ -154,7 +158,8 @@ func datatroveRows(n int) (rows []datatrove, flattened []flat) {
 		row.Media = make([]struct {
 			URL string `parquet:"url"`
 		}, r.IntN(3))
-		rows, flattened = append(rows, row), append(flattened, flat{row.Text, row.ID, row.Metadata.URL, nil})
+		rows, flattened = append(rows, row), append(flattened,
+			flat{row.Text, row.ID, row.Metadata.URL, nil})
 	}
 	return rows, flattened
 }
@@ -225,8 +230,10 @@ func TestTypes(t *testing.T) {
 	}
 	n := int32(-1)
 	rows := []row{{
-		true, 1<<64 - 1, 1<<32 - 1, 0.1, math.Inf(1), []byte("a\xffb"), "{\"a\":\n[1]}", "{", time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), 1, -1,
-		deprecated.Int96{1, 0, 2440589}, -1, -123, [9]byte(slices.Repeat([]byte{0xff}, 9)), [16]byte{15: 1},
+		true, 1<<64 - 1, 1<<32 - 1, 0.1, math.Inf(1), []byte("a\xffb"), "{\"a\":\n[1]}", "{",
+		time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), 1, -1,
+		deprecated.Int96{1, 0, 2440589}, -1, -123, [9]byte(slices.Repeat([]byte{0xff}, 9)),
+		[16]byte{15: 1},
 		&group{&n}, nil, map[string]group{"k": {}}, []group{{}, {}}, []group{{}, {}},
 	}, {JSON: "{\"a\": \"\xff\"}", NoJSON: "1"}}
 	path := filepath.Join(t.TempDir(), "x.parquet")
@@ -240,7 +247,8 @@ func TestTypes(t *testing.T) {
 	if got, _, _ := strings.Cut(out, "\n"); got != want || code != 0 {
 		t.Errorf("exit code %d, %s, got\n%s\nwant\n%s", code, problem, got, want)
 	}
-	if !strings.Contains(out, `"group.x":null`) || !strings.Contains(out, `"json":{"a":"`+"\ufffd"+`"}`) || strings.Count(out, "\n") != 2 {
+	if !strings.Contains(out, `"group.x":null`) ||
+		!strings.Contains(out, `"json":{"a":"`+"\ufffd"+`"}`) || strings.Count(out, "\n") != 2 {
 		t.Error(out)
 	}
 }
@@ -253,18 +261,22 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(path, bytes.ReplaceAll(file, []byte("one"), []byte("\xff\xff\xff")), 0o600)
-	if out, problem, code := command(t, "-columns", "url,token_count", path); code != 0 || strings.Count(out, "\n") != 10 || !strings.HasPrefix(out, `{"url":"https://example.com/0","token_count":`) {
+	if out, problem, code := command(t, "-columns", "url,token_count", path); code != 0 ||
+		strings.Count(out, "\n") != 10 ||
+		!strings.HasPrefix(out, `{"url":"https://example.com/0","token_count":`) {
 		t.Errorf("exit code %d, %s\n%s", code, problem, out)
 	}
 	rows, _ := datatroveRows(10)
 	nested := write(t, &parquet.Uncompressed, rows)
 	for _, test := range [][3]string{
 		{path, "url,txt", `no column ["txt"] outside lists and maps: the columns are ["text" "id"`},
-		{nested, "id,media", `no column ["media"] outside lists and maps: the columns are ["text" "id" "metadata.url" "metadata.language_score"]`},
+		{nested, "id,media",
+			`no column ["media"] outside lists and maps: the columns are ["text" "id" "metadata.url" "metadata.language_score"]`},
 		{nested, "metadata.labels.list.element", `no column ["metadata.labels.list.element"]`},
 	} {
 		out, problem, code := command(t, "-columns", test[1], test[0])
-		if want := test[0] + ": " + test[2]; code != 1 || !strings.Contains(problem, want) || out != "" {
+		if want := test[0] + ": " + test[2]; code != 1 ||
+			!strings.Contains(problem, want) || out != "" {
 			t.Errorf("exit code %d, %q, want %q", code, problem, want)
 		}
 	}
@@ -283,10 +295,12 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"-no", "x"}, 2, "flag provided but not defined: -no\n"},
 		{[]string{"missing"}, 1, "neardup-parquet: open missing: no such file or directory\n"},
 		{[]string{t.TempDir()}, 1, ": not a regular file: "},
-		{[]string{path}, 1, "neardup-parquet: " + path + ": damaged footer: invalid magic footer of parquet file: "},
+		{[]string{path}, 1, "neardup-parquet: " + path +
+			": damaged footer: invalid magic footer of parquet file: "},
 		{[]string{lz4}, 1, ": row group 0: LZ4_RAW, which parquet-go decodes incorrectly"},
 	} {
-		if out, problem, code := command(t, test.args...); code != test.code || !strings.Contains(problem, test.want) || out != "" {
+		if out, problem, code := command(t, test.args...); code != test.code ||
+			!strings.Contains(problem, test.want) || out != "" {
 			t.Errorf("%q: exit code %d, %s%s", test.args, code, out, problem)
 		}
 	}
@@ -317,7 +331,8 @@ func TestDamaged(t *testing.T) {
 			os.WriteFile(path, damaged, 0o600)
 			err := convert(io.Discard, path, nil)
 			if i%3 == 0 && err == nil {
-				t.Errorf("%s: a file of %d bytes, truncated from %d, is not an error", name, len(damaged), len(whole))
+				t.Errorf("%s: a file of %d bytes, truncated from %d, is not an error", name,
+					len(damaged), len(whole))
 			}
 			if err != nil {
 				broken++
@@ -330,7 +345,8 @@ func TestDamaged(t *testing.T) {
 // TestRowCount changes the number of rows in the footer.
 func TestRowCount(t *testing.T) {
 	for rows, want := range map[int64]string{
-		2: `row group 0: column "text" does not end after 2 rows`, 4: `row group 0: row 3 of 4: column "text": EOF`,
+		2: `row group 0: column "text" does not end after 2 rows`,
+		4: `row group 0: row 3 of 4: column "text": EOF`,
 	} {
 		path := write(t, &parquet.Uncompressed, fineWebRows(3))
 		file, err := os.ReadFile(path)
@@ -348,9 +364,13 @@ func TestRowCount(t *testing.T) {
 		}
 		size := binary.LittleEndian.Uint32(file[len(file)-8:])
 		file = append(file[:len(file)-8-int(size)], footer...)
-		os.WriteFile(path, append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...), 0o600)
-		if out, problem, code := command(t, path); code != 1 || !strings.HasPrefix(problem, "neardup-parquet: "+path+": "+want) || strings.Count(out, "\n") != int(min(rows, 3)) {
-			t.Errorf("exit code %d, %d lines, %s; want %s", code, strings.Count(out, "\n"), problem, want)
+		os.WriteFile(path, append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))),
+			"PAR1"...), 0o600)
+		if out, problem, code := command(t, path); code != 1 ||
+			!strings.HasPrefix(problem, "neardup-parquet: "+path+": "+want) ||
+			strings.Count(out, "\n") != int(min(rows, 3)) {
+			t.Errorf("exit code %d, %d lines, %s; want %s", code,
+				strings.Count(out, "\n"), problem, want)
 		}
 	}
 }

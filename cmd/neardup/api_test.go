@@ -32,7 +32,8 @@ type apiLine struct {
 
 var apiLines = []apiLine{
 	{"dedup", documents.Line{}, []string{"dedup --index NEW CRAWL", "dedup --index NEW DOCS"}},
-	{"query", queryLine{}, []string{"query --index IX --format fingerprints LIST", "query --scan LIST LIST"}},
+	{"query", queryLine{}, []string{"query --index IX --format fingerprints LIST",
+		"query --scan LIST LIST"}},
 	{"pairs", groups.Pair{}, []string{"pairs LIST", "pairs --index IX"}},
 	{"clusters", groups.ClusterLine{}, []string{"clusters LIST", "clusters --index IX"}},
 	{"compare", compare.Result{}, nil},
@@ -58,11 +59,14 @@ func TestAPIFields(t *testing.T) {
 		}
 		section = regexp.MustCompile("\n##+ ").Split(section, 2)[0]
 		var got []string
-		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(section, -1) {
+		for _, row := range regexp.MustCompile(
+			"(?m)^\\| `([^`]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(section, -1) {
 			got = append(got, row[1]+": "+row[2])
 		}
-		if want := fieldsOf(reflect.TypeOf(a.line), "", make(map[reflect.Type]bool)); !slices.Equal(got, want) {
-			t.Errorf("docs/reference/output.md, %s, has\n%s\nand its lines have\n%s", a.section, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		if want := fieldsOf(reflect.TypeOf(a.line), "",
+			make(map[reflect.Type]bool)); !slices.Equal(got, want) {
+			t.Errorf("docs/reference/output.md, %s, has\n%s\nand its lines have\n%s", a.section,
+				strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
@@ -71,10 +75,14 @@ func TestAPIFields(t *testing.T) {
 func TestAPILines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	list := writeFile(t, filepath.Join(dir, "list.txt"), "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
-	one := writeFile(t, filepath.Join(dir, "one.txt"), strings.Repeat("some words on one page ", 30))
-	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"), `{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
-	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list, "ONE", one, "DOCS", docs,
+	list := writeFile(t, filepath.Join(dir, "list.txt"),
+		"0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
+	one := writeFile(t, filepath.Join(dir, "one.txt"),
+		strings.Repeat("some words on one page ", 30))
+	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"),
+		`{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
+	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT",
+		dir, "LIST", list, "ONE", one, "DOCS", docs,
 		"CRAWL", "../../testdata/crawl")
 	mustRun(t, "import", "--index", dir+"/ix", list)
 	mustRun(t, "dedup", "--index", dir+"/new2", one)
@@ -98,10 +106,13 @@ func TestAPILines(t *testing.T) {
 // TestAPIExitCodes tests that docs/reference/output.md lists all exit codes.
 func TestAPIExitCodes(t *testing.T) {
 	var got []string
-	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
+	for _, row := range regexp.MustCompile(
+		`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
 		got = append(got, row[1])
 	}
-	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged, exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread, exitSignal + int(syscall.SIGTERM)})
+	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged,
+		exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread,
+		exitSignal + int(syscall.SIGTERM)})
 	if fmt.Sprint(got) != want {
 		t.Errorf("docs/reference/output.md has exit codes %v, want %v", got, want)
 	}
@@ -154,7 +165,8 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 		of = of.Elem()
 	}
 	switch {
-	case of.Implements(reflect.TypeFor[encoding.TextMarshaler]()), of.Kind() == reflect.String, of == reflect.TypeFor[[]byte]():
+	case of.Implements(reflect.TypeFor[encoding.TextMarshaler]()), of.Kind() == reflect.String,
+		of == reflect.TypeFor[[]byte]():
 		return "string", nil
 	case of.Kind() == reflect.Bool:
 		return "boolean", nil
@@ -174,7 +186,8 @@ func kindOfField(of reflect.Type) (kind string, inner reflect.Type) {
 // document.
 func TestServedLineEqualsDedup(t *testing.T) {
 	served := fieldsOf(reflect.TypeFor[api.Checked](), "", make(map[reflect.Type]bool))
-	for _, field := range fieldsOf(reflect.TypeFor[documents.Line](), "", make(map[reflect.Type]bool)) {
+	for _, field := range fieldsOf(reflect.TypeFor[documents.Line](), "",
+		make(map[reflect.Type]bool)) {
 		ofDedup := field == "at: string, or absent" || field == "id: integer, or absent"
 		if slices.Contains(served, field) == ofDedup {
 			t.Errorf("%s: served: %v", field, !ofDedup)

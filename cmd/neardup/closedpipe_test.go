@@ -16,7 +16,8 @@ import (
 // TestBrokenPipeElsewhere: a broken pipe or connection that is not standard output is a failure
 // with a message.
 func TestBrokenPipeElsewhere(t *testing.T) {
-	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
+	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/",
+		Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
 	var diagnostics bytes.Buffer
 	a := &app{streams: &streams{strings.NewReader(""), io.Discard, &diagnostics}, call: new(call)}
 	code := a.exitCode(t.Context(), "neardup compare", lost)
@@ -32,13 +33,16 @@ func TestClosedPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("pipes are different there")
 	}
-	list := writeFile(t, "list.txt", "0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
+	list := writeFile(t, "list.txt",
+		"0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
 	dir, temporary := filepath.Join(t.TempDir(), "ix"), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	mustRun(t, "import", "--index", dir, list)
 	more := strings.Repeat("0000000000000001\tagain\n", 100_000)
 	for _, args := range []string{
-		"query --index DIR --format fingerprints LIST", "query --scan LIST LIST", "dedup --keep-duplicates --index DIR --format fingerprints LIST", "dedup LIST", "dedup --format fingerprints -", "fingerprint LIST",
+		"query --index DIR --format fingerprints LIST", "query --scan LIST LIST",
+		"dedup --keep-duplicates --index DIR --format fingerprints LIST", "dedup LIST",
+		"dedup --format fingerprints -", "fingerprint LIST",
 		"export --index DIR", "delete --index DIR c", "pairs LIST", "pairs --index DIR",
 		"clusters LIST", "clusters --index DIR --removals", "stats --index DIR",
 		"compact --index DIR", "checkpoint --index DIR DIR.copy", "plan", "bench --documents 100",

@@ -131,7 +131,8 @@ func TestKillCompaction(t *testing.T) {
 	switch {
 	case os.Getenv("NEARDUP_LONG") != "":
 		kills = 200
-	case testing.Short(): // used with the race detector, with which every run takes ten times as long
+	// used with the race detector, with which every run takes ten times as long
+	case testing.Short():
 		kills = 2
 	case os.Getenv("NEARDUP_CI") != "":
 		kills = 20
@@ -149,7 +150,8 @@ func TestKillCompaction(t *testing.T) {
 	must(t, err)
 	changes := []*change{
 		{args: []string{"compact"}, before: before, after: before},
-		{args: []string{"compact", "--plan", "3"}, before: before, after: before, plan: plan.String()},
+		{args: []string{"compact", "--plan", "3"}, before: before, after: before,
+			plan: plan.String()},
 		{args: []string{"import", input}, before: before, after: c.exported()},
 	}
 	copied := filepath.Join(dir, "copy")
@@ -194,7 +196,8 @@ func (c *change) kill(t *testing.T, dir string, r *rand.Rand) (ended bool) {
 	time.Sleep(time.Duration(r.Int64N(int64(max(c.took, 100*time.Millisecond)) * 5 / 4)))
 	cmd.Process.Kill()
 	err := cmd.Wait()
-	if err != nil && cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // on Windows, a killed process has exited too
+	// on Windows, a killed process has exited too
+	if err != nil && cmd.ProcessState.Exited() && runtime.GOOS != "windows" {
 		t.Fatalf("%v: %v", c.args, err)
 	}
 	return err == nil

@@ -108,7 +108,8 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 	case missing == nil || name == "-":
 		err = f.records(ctx, name, func(r *corpus.Record) (more bool, err error) {
 			if s != nil {
-				return false, usagef("it has several documents: set --in to it, and give two of their keys")
+				return false, usagef(
+					"it has several documents: set --in to it, and give two of their keys")
 			}
 			s, err = f.analyzer.Described(name, r, math.MaxInt)
 			return true, err
@@ -124,13 +125,16 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 		}
 	}
 	if f.index != nil {
-		return nil, fmt.Errorf("it is neither a file nor a key in %s", f.call.flags.Lookup("index").Value)
+		return nil, fmt.Errorf("it is neither a file nor a key in %s",
+			f.call.flags.Lookup("index").Value)
 	}
 	return nil, missing
 }
 
 // records calls do with the documents of an input until do wants no more.
-func (f *finder) records(ctx context.Context, in string, do func(*corpus.Record) (more bool, err error)) error {
+func (f *finder) records(
+	ctx context.Context, in string, do func(*corpus.Record) (more bool, err error),
+) error {
 	reader, err := f.inputs.readerOf(in)
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ func TestCrawlAsExpected(t *testing.T) {
 			t.Errorf("%s of %s (%s): %s, want %s: %+v", key, group, columns[3], got, want, l)
 		}
 	}
-	if counts["new"] < 40 || counts["duplicate"] < 20 || counts["confused"] == 0 || counts["no-page"] == 0 {
+	if counts["new"] < 40 || counts["duplicate"] < 20 || counts["confused"] == 0 ||
+		counts["no-page"] == 0 {
 		t.Errorf("the crawl has %v", counts)
 	}
 	t.Logf("%v", counts)
@@ -67,7 +68,9 @@ func TestCrawlAsExpected(t *testing.T) {
 func TestREADMELines(t *testing.T) {
 	t.Parallel()
 	_, out, diagnostics := runHere("", "dedup", "../../testdata/crawl")
-	shown := regexp.MustCompile(`(?m)^    (\{"key":.*"verdict":.*\}|\d+ records in .*)$`).FindAllStringSubmatch(readFile(t, "../../README.md"), -1)
+	shown := regexp.MustCompile(
+		`(?m)^    (\{"key":.*"verdict":.*\}|\d+ records in .*)$`).FindAllStringSubmatch(
+		readFile(t, "../../README.md"), -1)
 	if len(shown) != 3 {
 		t.Errorf("README.md shows %d lines", len(shown))
 	}

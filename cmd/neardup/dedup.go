@@ -42,11 +42,14 @@ after its verdict is durable.`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTextsFlag(c),
+		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(),
+		match:    c.matchFlags().siteTextsFlag(c),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
-	c.sizeFlag(&inputs.MaxDocument, "max-document-size", "16MiB", 1<<20, "skip documents larger than this `size`")
-	c.flags.BoolVar(&inputs.noKeys, "no-keys", false, "store documents without their keys: no document replaces an earlier one")
+	c.sizeFlag(&inputs.MaxDocument, "max-document-size", "16MiB", 1<<20,
+		"skip documents larger than this `size`")
+	c.flags.BoolVar(&inputs.noKeys, "no-keys", false,
+		"store documents without their keys: no document replaces an earlier one")
 	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
 	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
 	return c.runs(func(ctx context.Context) error {
@@ -100,9 +103,12 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	d.rule = d.match.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.Summary
 	d.summary.Verdicts = make(map[string]int64)
-	err = docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error { return d.check(ctx, batch) })
+	err = docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
+		return d.check(ctx, batch)
+	})
 	if err == nil {
-		_, err = d.index.Expire(ctx, d.indexes.expiry) // the run may have been too short for the background
+		// the run may have been too short for the background
+		_, err = d.index.Expire(ctx, d.indexes.expiry)
 	}
 	if err != nil {
 		return err
@@ -153,8 +159,10 @@ type emission struct {
 
 func (c *call) emitFlags(inputs *inputFlags) *emission {
 	e := &emission{call: c}
-	what := c.choiceFlag("emit", "print the records of documents that are `new` or changed, as they are in the inputs, instead of verdicts", "", "new")
-	c.flags.StringVarP(&e.file, "output", "o", "-", "`file` for the records of --emit; the verdicts go to standard output")
+	what := c.choiceFlag("emit", "print the records of documents that are `new` or changed, as "+
+		"they are in the inputs, instead of verdicts", "", "new")
+	c.flags.StringVarP(&e.file, "output", "o", "-",
+		"`file` for the records of --emit; the verdicts go to standard output")
 	c.check(func() error {
 		if *what == "" {
 			if c.given("output") {
@@ -178,7 +186,9 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 	if e.formats == nil {
 		return do()
 	}
-	err := e.call.writeTo(e.file, func(output os.FileInfo) error { return inputs.CheckOriginals(ctx, output) }, func(out *bufio.Writer) error {
+	err := e.call.writeTo(e.file, func(output os.FileInfo) error {
+		return inputs.CheckOriginals(ctx, output)
+	}, func(out *bufio.Writer) error {
 		e.records = original.NewWriter(out)
 		return do()
 	})
@@ -204,7 +214,8 @@ func (e *emission) write(batch []*documents.Input) error {
 	for _, i := range batch {
 		switch o := i.Record.Original; {
 		case o == nil || !i.Compared && i.Record.Skip == nil: // such as a document without text
-		case !i.Compared || i.Verdict == neardup.New.String() || i.Verdict == neardup.Changed.String():
+		case !i.Compared || i.Verdict == neardup.New.String() ||
+			i.Verdict == neardup.Changed.String():
 			e.records.Write(o)
 		}
 	}

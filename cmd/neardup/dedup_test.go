@@ -21,7 +21,8 @@ func TestReadyFingerprints(t *testing.T) {
 			t.Errorf("%s: %q are stored", command, stored)
 		}
 	}
-	long := writeFile(t, "list", "00000000000000ff\ta\n00000000000000ff\t"+strings.Repeat("x", match.MaxKeyBytes+1)+"\n")
+	long := writeFile(t, "list", "00000000000000ff\ta\n00000000000000ff\t"+
+		strings.Repeat("x", match.MaxKeyBytes+1)+"\n")
 	code, _, errs := runHere("", "import", "--index", filepath.Join(t.TempDir(), "ix"), long)
 	if code != exitFailed || !strings.Contains(errs, long+" line 2: ") {
 		t.Errorf("import: %d, %s", code, errs)
@@ -34,7 +35,8 @@ func TestNoPlaceForTheTemporaryIndex(t *testing.T) {
 	t.Setenv("TMPDIR", nowhere)
 	t.Setenv("TMP", nowhere)
 	code, _, errs := runHere("", "dedup", writeFile(t, "page.txt", "some words"))
-	if code != exitFailed || !strings.Contains(errs, nowhere) || !strings.Contains(errs, "set --index, or another TMPDIR") {
+	if code != exitFailed || !strings.Contains(errs, nowhere) ||
+		!strings.Contains(errs, "set --index, or another TMPDIR") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }

@@ -53,7 +53,8 @@ func TestExitCodes(t *testing.T) {
 // TestErrorsOnce tests that an error of several parts of a run is printed once.
 func TestErrorsOnce(t *testing.T) {
 	full := errors.New("no space left\x1b")
-	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"), full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {
+	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"),
+		full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {
 		t.Errorf("%q", got)
 	}
 }

@@ -55,7 +55,8 @@ func (c *call) choiceFlag(name, usage string, values ...string) *string {
 
 // completeFlag lets shells complete the values of a flag.
 func (c *call) completeFlag(name string, values []string) {
-	c.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	c.cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values,
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 func orList[S ~string](names []S) string {
@@ -156,7 +157,8 @@ var (
 // inputFlags defines the flag for the format of the inputs, which has one of these names.
 func (c *call) inputFlags(names ...string) *inputFlags {
 	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
-	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+" (default by content and name)", func(name string) (err error) {
+	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+
+		" (default by content and name)", func(name string) (err error) {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("want %s", orList(names))
 		}
@@ -170,31 +172,40 @@ func (c *call) inputFlags(names ...string) *inputFlags {
 // fieldFlags defines the flags for the fields of JSON documents.
 func (f *inputFlags) fieldFlags() *inputFlags {
 	f.keyFieldFlag()
-	f.call.flags.StringVar(&f.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text, content, or the field of a known crawler)")
+	f.call.flags.StringVar(&f.Fields.Content, "content-field", "",
+		"JSON `field` of the content (default html, main, text, content, or the field of a known "+
+			"crawler)")
 	return f
 }
 
 func (f *inputFlags) keyFieldFlag() {
-	f.call.flags.StringVar(&f.Fields.Key, "key-field", "", "JSON `field` of the key; a dot leads into an object (default url, id, key, or the field of a known crawler)")
+	f.call.flags.StringVar(&f.Fields.Key, "key-field", "",
+		"JSON `field` of the key; a dot leads into an object (default url, id, key, or the field "+
+			"of a known crawler)")
 }
 
 // scopeFlag defines the flag for the scopes of documents.
 func (f *inputFlags) scopeFlag() *inputFlags {
-	f.call.valueFlag("scope", "none", "compare only documents of one `scope`: none (all are compared), host (of the key) or field:NAME (a field of JSON documents)", func(text string) error {
-		var name string
-		if f.scope, name, _ = strings.Cut(text, ":"); (f.scope == "field") != (name != "") || !slices.Contains([]string{"none", "host", "field"}, f.scope) {
-			return errors.New("want none, host or field:NAME")
-		}
-		f.Fields.Scope = name
-		return nil
-	})
+	f.call.valueFlag("scope", "none", "compare only documents of one `scope`: none (all are "+
+		"compared), host (of the key) or field:NAME (a field of JSON documents)",
+		func(text string) error {
+			var name string
+			if f.scope, name, _ = strings.Cut(text, ":"); (f.scope == "field") != (name != "") ||
+				!slices.Contains([]string{"none", "host", "field"}, f.scope) {
+				return errors.New("want none, host or field:NAME")
+			}
+			f.Fields.Scope = name
+			return nil
+		})
 	return f
 }
 
 // analyzerFlags defines the flags that select the analyzer.
 func (f *inputFlags) analyzerFlags() *inputFlags {
-	f.text = f.call.choiceFlag("text", "`text` of an HTML page: visible, or main (without navigation, headers and footers)", "visible", "main")
-	f.method = f.call.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of words weighted by their frequency", "minhash", "simhash")
+	f.text = f.call.choiceFlag("text", "`text` of an HTML page: visible, or main (without "+
+		"navigation, headers and footers)", "visible", "main")
+	f.method = f.call.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of "+
+		"words weighted by their frequency", "minhash", "simhash")
 	return f
 }
 
@@ -263,23 +274,29 @@ const (
 
 // cacheFlag defines --cache.
 func (f *indexFlags) cacheFlag() *indexFlags {
-	f.call.sizeFlag(&f.cache, "cache", "", 0, "`size` of the cache of the index, such as 2GiB (default automatic, at most half of the machine's memory)")
+	f.call.sizeFlag(&f.cache, "cache", "", 0, "`size` of the cache of the index, such as 2GiB "+
+		"(default automatic, at most half of the machine's memory)")
 	return f
 }
 
 // distanceFlag defines --max-distance of a subcommand that may create the index.
 func (f *indexFlags) distanceFlag(k int) *indexFlags {
-	f.k = f.call.distanceFlag(k, plan.MaxDistance, "largest Hamming `distance` of near-duplicates; fixed when the index is created")
+	f.k = f.call.distanceFlag(k, plan.MaxDistance,
+		"largest Hamming `distance` of near-duplicates; fixed when the index is created")
 	return f
 }
 
 // retentionFlags defines the flags that limit the age and the number of documents.
 func (f *indexFlags) retentionFlags() *indexFlags {
-	f.call.valueFlag("retain-age", "", "delete documents that were last stored longer ago than this `duration`, such as 30d or 12h; each verdict except duplicate and skipped stores the document again (default never)", func(text string) (err error) {
+	f.call.valueFlag("retain-age", "", "delete documents that were last stored longer ago than "+
+		"this `duration`, such as 30d or 12h; each verdict except duplicate and skipped stores "+
+		"the document again (default never)", func(text string) (err error) {
 		f.expiry.MaxAge, err = parseDuration(text)
 		return err
 	})
-	retained := f.call.countFlag("retain-documents", "", "delete documents, the least recently stored first, if the index has more than this `number` (default never)")
+	retained := f.call.countFlag("retain-documents", "",
+		"delete documents, the least recently stored first, if the index has more than this "+
+			"`number` (default never)")
 	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
 	return f
 }
@@ -318,7 +335,8 @@ func (f *indexFlags) exist() bool {
 // openPages opens an index, which may be of fingerprints, to compare pages with it. analyzer is the
 // name of its analyzer; "" is any.
 func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
-	return neardup.Open(f.dir, &neardup.Options{Bare: true, Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}})
+	return neardup.Open(f.dir, &neardup.Options{Bare: true,
+		Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}})
 }
 
 // matchFlags are the flags of the rule of a match, except k.
@@ -331,15 +349,26 @@ type matchFlags struct {
 
 func (c *call) matchFlags() *matchFlags {
 	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0, fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of long near-duplicates (0 means the default, %d; -1: shingles are not compared)", match.MaxShingleDistance))
-	c.flags.IntVar(&f.allowance, "short-allowance", 0, fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one limit for all lengths)", match.ShortAllowance))
-	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio, "how many `times` as long as the other one of two near-duplicates may be (-1: lengths are not compared)")
+	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0,
+		fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of "+
+			"long near-duplicates (0 means the default, %d; -1: shingles are not compared)",
+			match.MaxShingleDistance))
+	c.flags.IntVar(&f.allowance, "short-allowance", 0,
+		fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the "+
+			"limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one "+
+			"limit for all lengths)", match.ShortAllowance))
+	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio,
+		"how many `times` as long as the other one of two near-duplicates may be (-1: lengths "+
+			"are not compared)")
 	return f
 }
 
 // siteTextsFlag adds the flag that separates pages of one template.
 func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
-	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts, "keep different pages of one template apart by the distances of the stored pages of their site (the host of their URLs); until two others are stored, about this `number` of different texts are duplicates (-1: ignore sites)")
+	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts,
+		"keep different pages of one template apart by the distances of the stored pages of "+
+			"their site (the host of their URLs); until two others are stored, about this "+
+			"`number` of different texts are duplicates (-1: ignore sites)")
 	c.check(func() error {
 		if f.siteTexts != -1 && f.siteTexts < 1 {
 			return usagef("--site-texts is %d, want 1 or more, or -1 for never", f.siteTexts)
@@ -351,7 +380,8 @@ func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
 
 // set sets the rule of an index.
 func (f *matchFlags) set(o *index.Options) {
-	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTexts = f.shingle, f.allowance, f.ratio, f.siteTexts
+	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTexts = f.shingle, f.allowance,
+		f.ratio, f.siteTexts
 }
 
 // rule returns the rule for the distance k.

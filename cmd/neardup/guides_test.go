@@ -22,16 +22,21 @@ func runConsole(t *testing.T, page, dir, address string) (commands int) {
 	binary, err := os.Executable()
 	must(t, err)
 	must(t, os.Symlink(binary, filepath.Join(programs, "neardup")))
-	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(page, -1) {
+	for _, block := range regexp.MustCompile(
+		"(?s)```console\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		for _, command := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 			command, want, _ := strings.Cut(command, "\n")
 			commands++
-			run := exec.Command(shell, "-c", strings.ReplaceAll(command, "http://127.0.0.1:7490", address))
+			run := exec.Command(shell, "-c", strings.ReplaceAll(command,
+				"http://127.0.0.1:7490", address))
 			run.Dir = dir
-			run.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1", "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+			run.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1",
+				"PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 			out, err := run.CombinedOutput()
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, ".*")
-			if err != nil || !regexp.MustCompile("(?s)^"+pattern+"$").Match([]byte(strings.TrimSpace(string(out)))) {
+			if err != nil ||
+				!regexp.MustCompile(
+					"(?s)^"+pattern+"$").Match([]byte(strings.TrimSpace(string(out)))) {
 				t.Errorf("$ %s\n%s%v\nwant %s", command, out, err, want)
 			}
 		}
@@ -43,7 +48,8 @@ func runConsole(t *testing.T, page, dir, address string) (commands int) {
 func TestTutorial(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(dir, "crawl"), os.DirFS("../../testdata/crawl")))
-	before, after, _ := strings.Cut(readFile(t, "../../docs/tutorial.md"), "\n    neardup serve --index pages.neardup\n")
+	before, after, _ := strings.Cut(readFile(t, "../../docs/tutorial.md"),
+		"\n    neardup serve --index pages.neardup\n")
 	if n := runConsole(t, before, dir, ""); n < 14 {
 		t.Errorf("%d commands before the server", n)
 	}
@@ -59,7 +65,8 @@ func TestGuides(t *testing.T) {
 	for page, commands := range map[string]int{"batch": 8, "operations": 5, "sizing": 1} {
 		t.Run(page, func(t *testing.T) {
 			dir := t.TempDir()
-			mustRun(t, "dedup", "--index", filepath.Join(dir, "ix"), "--keep-duplicates", "../../testdata/crawl")
+			mustRun(t, "dedup", "--index", filepath.Join(dir, "ix"), "--keep-duplicates",
+				"../../testdata/crawl")
 			list := mustRun(t, "fingerprint", "../../testdata/crawl")
 			must(t, os.WriteFile(filepath.Join(dir, "fingerprints.txt"), []byte(list), 0o600))
 			if n := runConsole(t, readFile(t, "../../docs/"+page+".md"), dir, ""); n < commands {

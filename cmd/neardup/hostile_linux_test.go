@@ -29,8 +29,11 @@ func TestHostileArchive(t *testing.T) {
 	z, _ := gzip.NewWriterLevel(&archive, gzip.BestSpeed)
 	for i := range pages {
 		fill := []string{"\ufdfa", "\u3316"}[i%2]
-		block := "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>" + strings.Repeat(fill, pageSize/len(fill)-2)
-		fmt.Fprintf(z, "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\nContent-Type: application/http\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", i, len(block), block)
+		block := "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>" +
+			strings.Repeat(fill, pageSize/len(fill)-2)
+		fmt.Fprintf(z, "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: "+
+			"http://a.example/%d\r\nContent-Type: application/http\r\nContent-Length: "+
+			"%d\r\n\r\n%s\r\n\r\n", i, len(block), block)
 	}
 	must(t, z.Close())
 	file := writeFile(t, "hostile.warc.gz", archive.String())
@@ -59,7 +62,8 @@ func TestHostileArchive(t *testing.T) {
 		}
 		break
 	}
-	t.Logf("an archive of %d bytes: %d MiB, %v of processor time", archive.Len(), peak>>20, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	t.Logf("an archive of %d bytes: %d MiB, %v of processor time", archive.Len(), peak>>20,
+		cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	if peak == 0 || peak > most {
 		t.Errorf("it took %d MiB", peak>>20)
 	}

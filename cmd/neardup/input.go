@@ -27,10 +27,12 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 		return nil, err
 	}
 	reader, err := f.readerOf(f.call.args...)
-	r := &documentReader{Reader: &documents.Reader{Reader: reader, Summary: summary.New()}, call: f.call}
+	r := &documentReader{Reader: &documents.Reader{Reader: reader, Summary: summary.New()},
+		call: f.call}
 	r.Analyzer = &documents.Analyzer{Signer: signer, Scope: f.scope, NoKeys: f.noKeys}
 	r.Unrecognized = f.call.noteUnrecognized
-	r.bare = slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE}, f.Format)
+	r.bare = slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE},
+		f.Format)
 	if !r.bare {
 		r.asked = f.asked(signer)
 	}
@@ -45,7 +47,9 @@ var writeBatches = documents.Batching{Records: maxBatch, Bytes: 64 << 20}
 
 // forEachBatch is ForEachBatch with a progress bar. At the end, and after an error, it prints the
 // summary.
-func (r *documentReader) forEachBatch(ctx context.Context, most documents.Batching, work func([]*documents.Input) error) error {
+func (r *documentReader) forEachBatch(
+	ctx context.Context, most documents.Batching, work func([]*documents.Input) error,
+) error {
 	c := r.call
 	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r.Reader.Reader)
 	err := r.ForEachBatch(ctx, most, work)
@@ -57,7 +61,9 @@ func (r *documentReader) forEachBatch(ctx context.Context, most documents.Batchi
 
 // compared returns the inputs of a batch that are compared.
 func compared(batch []*documents.Input) []*documents.Input {
-	return slices.DeleteFunc(slices.Clone(batch), func(i *documents.Input) bool { return !i.Compared })
+	return slices.DeleteFunc(slices.Clone(batch), func(i *documents.Input) bool {
+		return !i.Compared
+	})
 }
 
 // chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end.
@@ -68,7 +74,8 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*cor
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
 				c.documents += int64(len(chunk.Fingerprints))
-				c.inputs = c.inputs || len(chunk.Skips()) > 0 // an empty list is valid: it has no pairs
+				// an empty list is valid: it has no pairs
+				c.inputs = c.inputs || len(chunk.Skips()) > 0
 				log.write(chunk)
 			}
 			if !yield(chunk, err) || err != nil {

@@ -22,7 +22,9 @@ import (
 
 // interrupted starts the command and writes some lines to it. When ready returns, it sends a
 // signal. It returns the output.
-func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *bufio.Reader), args ...string) (stdout, stderr string) {
+func interrupted(
+	t *testing.T, sig os.Signal, input string, ready func(stdout *bufio.Reader), args ...string,
+) (stdout, stderr string) {
 	t.Helper()
 	cmd := process(args...)
 	var diagnostics bytes.Buffer
@@ -44,7 +46,8 @@ func interrupted(t *testing.T, sig os.Signal, input string, ready func(stdout *b
 	io.Copy(&printed, out)
 	cmd.Wait()
 	stderr = diagnostics.String()
-	if got, want := cmd.ProcessState.ExitCode(), exitSignal+int(sig.(syscall.Signal)); got != want || !strings.Contains(stderr, "interrupted; ") {
+	if got, want := cmd.ProcessState.ExitCode(), exitSignal+
+		int(sig.(syscall.Signal)); got != want || !strings.Contains(stderr, "interrupted; ") {
 		t.Fatalf("%v: exit code %d, want %d, standard error:\n%s", cmd.Args[1:], got, want, stderr)
 	}
 	return printed.String(), stderr
@@ -67,7 +70,8 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
 	for n := range 300 {
-		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each with words of its own %d %d\"}\n", n, n, n*n, n*7919)
+		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each "+
+			"with words of its own %d %d\"}\n", n, n, n*n, n*7919)
 	}
 	for _, sig := range signals {
 		for _, command := range []string{"--keep-duplicates=false", "--keep-duplicates"} {
@@ -76,11 +80,13 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 				if _, err := out.ReadString('\n'); err != nil {
 					t.Fatal(command, err)
 				}
-				if code, _, said := runHere("", "stats", "--index", dir); code != exitFailed || !strings.Contains(said, "open elsewhere") {
+				if code, _, said := runHere("", "stats", "--index", dir); code != exitFailed ||
+					!strings.Contains(said, "open elsewhere") {
 					t.Errorf("a second process: %d, %s", code, said)
 				}
 			}
-			stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", command, "--index", dir, "--format", "jsonl", "-")
+			stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", command,
+				"--index", dir, "--format", "jsonl", "-")
 			if !strings.Contains(stderr, ", 0 skipped") {
 				t.Errorf("%v: %s does not account:\n%s", sig, command, stderr)
 			}
@@ -91,7 +97,8 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 				if err := lines.Decode(&line); err != nil {
 					t.Fatalf("%v: %s printed half a line: %v", sig, command, err)
 				}
-				if line.Verdict != "duplicate" && !slices.Contains(stored, line.Fingerprint+"\t"+line.Key) {
+				if line.Verdict != "duplicate" &&
+					!slices.Contains(stored, line.Fingerprint+"\t"+line.Key) {
 					t.Errorf("%v: %s printed %s, and it is not stored", sig, command, line.Key)
 				}
 			}
@@ -140,7 +147,8 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 			cancel()
 		}()
 		var out, diagnostics bytes.Buffer
-		if code := run(ctx, []string{command, "--format", "u64le", "-"}, &streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
+		if code := run(ctx, []string{command, "--format", "u64le", "-"},
+			&streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
 			t.Errorf("%s ended with %d and printed %q\n%s", command, code, &out, &diagnostics)
 		}
 	}
@@ -148,7 +156,8 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 
 // appears waits up to five minutes until a file or directory exists.
 func appears(path string) bool {
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Microsecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(
+		200 * time.Microsecond) {
 		if _, err := os.Stat(path); err == nil {
 			return true
 		}

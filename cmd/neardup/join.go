@@ -48,7 +48,8 @@ simhash-find-all prints.`,
 				pairs++
 				found()
 			}
-			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are not printed (clusters prints these documents)", pairs, hidden)
+			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are "+
+				"not printed (clusters prints these documents)", pairs, hidden)
 			return nil
 		})
 	})
@@ -70,8 +71,10 @@ what simhash-find-clusters prints.`,
 	})
 	j := c.joinFlags()
 	j.compatible = j.numberClusters
-	c.flags.BoolVar(&j.stars, "star", false, "each member is within --max-distance of the document that is kept")
-	removals := c.flags.Bool("removals", false, "print the IDs to delete so that one document of each cluster remains; implies --star")
+	c.flags.BoolVar(&j.stars, "star", false,
+		"each member is within --max-distance of the document that is kept")
+	removals := c.flags.Bool("removals", false,
+		"print the IDs to delete so that one document of each cluster remains; implies --star")
 	c.check(func() error { j.stars = j.stars || *removals; return nil })
 	return c.runs(func(ctx context.Context) error {
 		clusters, documents := 0, 0
@@ -121,13 +124,16 @@ type joining struct {
 	compat        *string // the program of seomoz/simhash-cpp that the command replaces
 	blocks        int
 	input, output string
-	compatible    func(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error // prints what this program prints
+	// prints what this program prints
+	compatible func(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error
 }
 
 func (c *call) joinFlags() *joining {
 	j := &joining{call: c, indexes: c.indexFlag()}
-	c.flags.IntVarP(&j.k, "max-distance", "d", importK, "largest Hamming `distance`; of an index, the default is its k")
-	j.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal numbers and prints JSON arrays", "", "simhash-cpp")
+	c.flags.IntVarP(&j.k, "max-distance", "d", importK,
+		"largest Hamming `distance`; of an index, the default is its k")
+	j.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal "+
+		"numbers and prints JSON arrays", "", "simhash-cpp")
 	c.flags.IntVarP(&j.blocks, "blocks", "b", 0, "`number` of blocks, which has no effect")
 	c.flags.StringVarP(&j.input, "input", "i", "-", "`file` to read; - is standard input")
 	c.flags.StringVarP(&j.output, "output", "o", "-", "`file` to write; - is standard output")
@@ -156,13 +162,17 @@ func (j *joining) check() error {
 	case j.blocks > 64:
 		return usagef("-b is %d, want 64 at most", j.blocks)
 	case j.indexes.dir != "" || len(c.args) > 0:
-		return usagef("--compat %s reads the decimal numbers of --input, and nothing else", *j.compat)
+		return usagef(
+			"--compat %s reads the decimal numbers of --input, and nothing else", *j.compat)
 	}
 	return nil
 }
 
 // run calls do with the source that the flags select and with the output. found counts the results.
-func (j *joining) run(ctx context.Context, what string, do func(s groups.Source, out *bufio.Writer, found func()) error) error {
+func (j *joining) run(
+	ctx context.Context, what string, do func(s groups.Source, out *bufio.Writer,
+		found func()) error,
+) error {
 	c := j.call
 	c.in = pipe.Cancelable(ctx, c.in)
 	var lists *groups.Lists
@@ -175,9 +185,10 @@ func (j *joining) run(ctx context.Context, what string, do func(s groups.Source,
 		return err
 	}
 	if *j.compat != "" {
-		return c.writeTo(j.output, func(os.FileInfo) error { return read(corpus.Decimal, j.input) }, func(out *bufio.Writer) error {
-			return j.compatible(ctx, lists.Fingerprints, out)
-		})
+		return c.writeTo(j.output, func(os.FileInfo) error { return read(corpus.Decimal, j.input) },
+			func(out *bufio.Writer) error {
+				return j.compatible(ctx, lists.Fingerprints, out)
+			})
 	}
 	out := bufio.NewWriterSize(c.out, 256<<10)
 	withSource := func(s groups.Source) error {
@@ -199,7 +210,9 @@ func (j *joining) run(ctx context.Context, what string, do func(s groups.Source,
 }
 
 // numberPairs prints the pairs of numbers as simhash-find-all does.
-func (j *joining) numberPairs(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error {
+func (j *joining) numberPairs(
+	ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer,
+) error {
 	for p, err := range neardup.Pairs(ctx, numbers, j.k) {
 		if err != nil {
 			return err
@@ -210,7 +223,9 @@ func (j *joining) numberPairs(ctx context.Context, numbers []fingerprint.Fingerp
 }
 
 // numberClusters prints the clusters of numbers as simhash-find-clusters does: each number once.
-func (j *joining) numberClusters(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error {
+func (j *joining) numberClusters(
+	ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer,
+) error {
 	for places, err := range neardup.Clusters(ctx, numbers, j.k) {
 		if err != nil {
 			return err

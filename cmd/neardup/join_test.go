@@ -31,15 +31,18 @@ func TestPairsAndClustersOfNumbers(t *testing.T) {
 			}
 		}
 		last[r.IntN(len(last))], numbers[i] = f, f
-		fmt.Fprint(&text, f, [...]string{"\n", "\r\n", "\n\n", "\thttp://example.org/\n"}[r.IntN(4)])
+		fmt.Fprint(&text, f, [...]string{"\n", "\r\n", "\n\n",
+			"\thttp://example.org/\n"}[r.IntN(4)])
 	}
 	file := writeFile(t, "numbers.txt", text.String())
 	distinct := slices.Compact(slices.Sorted(slices.Values(numbers)))
 	for _, k := range []int{1, 3, 4} {
 		pairs, clusters := nearNumbers(distinct, k)
 		flags := []string{"--compat", "simhash-cpp", "-b", "6", "-d", fmt.Sprint(k), "-i", file}
-		wantArrays(t, fmt.Sprintf("pairs, k = %d", k), mustRun(t, append([]string{"pairs"}, flags...)...), pairs)
-		wantArrays(t, fmt.Sprintf("clusters, k = %d", k), mustRun(t, append([]string{"clusters"}, flags...)...), clusters)
+		wantArrays(t, fmt.Sprintf("pairs, k = %d", k),
+			mustRun(t, append([]string{"pairs"}, flags...)...), pairs)
+		wantArrays(t, fmt.Sprintf("clusters, k = %d", k),
+			mustRun(t, append([]string{"clusters"}, flags...)...), clusters)
 
 		var inPairs, inClusters [][]uint64
 		for line := range strings.Lines(mustRun(t, "pairs", "-d", fmt.Sprint(k), file)) {

@@ -84,17 +84,21 @@ fingerprint (files named .u64le) or JSON lines.
 		if err != nil {
 			return err
 		}
-		return c.load(ctx, indexes, docs, compaction.LoadOptions{Index: indexes.options("", true).Index})
+		return c.load(ctx, indexes, docs,
+			compaction.LoadOptions{Index: indexes.options("", true).Index})
 	})
 }
 
 // importExport loads the export of an index. A new index gets its k.
-func (c *call) importExport(ctx context.Context, indexes *indexFlags, inputs *inputFlags, first *export.Index) error {
+func (c *call) importExport(
+	ctx context.Context, indexes *indexFlags, inputs *inputFlags, first *export.Index,
+) error {
 	name := c.args[0]
 	if len(c.args) > 1 {
 		return usagef("an input is the export of an index: import it without other inputs")
 	}
-	o := compaction.LoadOptions{KeepAdded: true, Index: indexes.options(first.Analyzer, false).Index}
+	o := compaction.LoadOptions{KeepAdded: true,
+		Index: indexes.options(first.Analyzer, false).Index}
 	if !c.given("max-distance") && !indexes.exist() {
 		o.Index.MaxDistance = cmp.Or(first.MaxDistance, index.Exact)
 	}
@@ -120,7 +124,10 @@ func (c *call) importExport(ctx context.Context, indexes *indexFlags, inputs *in
 }
 
 // load loads documents into a closed index.
-func (c *call) load(ctx context.Context, indexes *indexFlags, docs iter.Seq2[index.Document, error], o compaction.LoadOptions) error {
+func (c *call) load(
+	ctx context.Context, indexes *indexFlags, docs iter.Seq2[index.Document, error],
+	o compaction.LoadOptions,
+) error {
 	absent := indexes.absent()
 	show, stop := c.compaction()
 	o.Progress = func(p compaction.Progress) {
@@ -138,15 +145,19 @@ func (c *call) load(ctx context.Context, indexes *indexFlags, docs iter.Seq2[ind
 	}
 	replaced := ""
 	if report.Replaced > 0 {
-		replaced = fmt.Sprintf(", %d documents replaced by later ones with their keys", report.Replaced)
+		replaced = fmt.Sprintf(", %d documents replaced by later ones with their keys",
+			report.Replaced)
 	}
-	c.logf("%d fingerprints stored%s in %.1f s; the index has %d documents", report.Loaded, replaced, report.Seconds, report.Documents)
+	c.logf("%d fingerprints stored%s in %.1f s; the index has %d documents", report.Loaded,
+		replaced, report.Seconds, report.Documents)
 	return nil
 }
 
 // listedDocuments yields the documents of lists. A document without a key is stored without a
 // record.
-func (f *inputFlags) listedDocuments(ctx context.Context) (iter.Seq2[index.Document, error], error) {
+func (f *inputFlags) listedDocuments(
+	ctx context.Context,
+) (iter.Seq2[index.Document, error], error) {
 	reader, err := f.readerOf(f.call.args...)
 	f.call.inputs = true
 	return func(yield func(index.Document, error) bool) {

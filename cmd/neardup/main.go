@@ -62,8 +62,9 @@ const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitNothing = 3                                 // the inputs have no document
-	exitDamaged = 4                                 // an index is damaged, or an input is broken or not recognized
+	exitNothing = 3 // the inputs have no document
+	// an index is damaged, or an input is broken or not recognized
+	exitDamaged = 4
 	exitSignal  = 128                               // plus the number of the signal, like a shell
 	exitUnread  = exitSignal + int(syscall.SIGPIPE) // the reader closed standard output
 )
@@ -84,10 +85,14 @@ var commandGroups = []struct {
 	id, title   string
 	subcommands []func(*app) *cobra.Command
 }{
-	{"documents", "Find near-duplicates:", []func(*app) *cobra.Command{dedupCommand, queryCommand, compareCommand, pairsCommand, clustersCommand, serveCommand}},
-	{"data", "Move data:", []func(*app) *cobra.Command{fingerprintCommand, importCommand, exportCommand, deleteCommand}},
-	{"index", "Maintain an index:", []func(*app) *cobra.Command{statsCommand, compactCommand, checkpointCommand, verifyCommand, repairCommand}},
-	{"development", "Choose parameters and measure:", []func(*app) *cobra.Command{planCommand, evalCommand, benchCommand}},
+	{"documents", "Find near-duplicates:", []func(*app) *cobra.Command{dedupCommand, queryCommand,
+		compareCommand, pairsCommand, clustersCommand, serveCommand}},
+	{"data", "Move data:", []func(*app) *cobra.Command{fingerprintCommand, importCommand,
+		exportCommand, deleteCommand}},
+	{"index", "Maintain an index:", []func(*app) *cobra.Command{statsCommand, compactCommand,
+		checkpointCommand, verifyCommand, repairCommand}},
+	{"development", "Choose parameters and measure:",
+		[]func(*app) *cobra.Command{planCommand, evalCommand, benchCommand}},
 }
 
 func init() { cobra.EnableCommandSorting = false } // groups have the usual order of work
@@ -113,7 +118,8 @@ recognized (the other inputs are processed); 130 interrupted.`,
 		SilenceUsage:               true,
 		DisableFlagsInUseLine:      true,
 	}
-	root.Flags().Bool("version", false, "print the version of neardup and the format of its indexes")
+	root.Flags().Bool(
+		"version", false, "print the version of neardup and the format of its indexes")
 	root.SetVersionTemplate("neardup {{.Version}}\n")
 	for _, group := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
@@ -146,7 +152,8 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 	var wrong usageError
 	switch {
 	case err == nil && c != nil && c.foundNothing():
-		fmt.Fprintf(a.err, "%s: the inputs have no document; the lines above count the skipped records\n", name)
+		fmt.Fprintf(a.err,
+			"%s: the inputs have no document; the lines above count the skipped records\n", name)
 		return exitNothing
 	case err == nil:
 		return exitDone
@@ -168,7 +175,8 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 	default:
 		fmt.Fprintf(a.err, "%s: %s\n", name, printable(err))
 	}
-	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errMalformed, errUnrecognized, errProblems} {
+	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errMalformed,
+		errUnrecognized, errProblems} {
 		if errors.Is(err, damage) {
 			return exitDamaged
 		}
@@ -207,7 +215,8 @@ func unread(err error) bool {
 func printable(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if line = corpus.Escape(strings.ReplaceAll(line, "\t", "  ")); !slices.Contains(lines, line) {
+		if line = corpus.Escape(strings.ReplaceAll(line, "\t", "  ")); !slices.Contains(lines,
+			line) {
 			lines = append(lines, line)
 		}
 	}
@@ -217,13 +226,14 @@ func printable(err error) string {
 // call is one use of a subcommand: its flags, arguments and streams.
 type call struct {
 	*streams
-	cmd         *cobra.Command
-	app         *app
-	flags       *pflag.FlagSet
-	checks      []func() error // of the values of flags
-	args        []string       // that are not flags
-	interrupted string         // printed after a signal; by default that the printed results are complete
-	broken      error          // the error of inputs that were processed only in part
+	cmd    *cobra.Command
+	app    *app
+	flags  *pflag.FlagSet
+	checks []func() error // of the values of flags
+	args   []string       // that are not flags
+	// printed after a signal; by default that the printed results are complete
+	interrupted string
+	broken      error // the error of inputs that were processed only in part
 
 	inputs    bool  // inputs were read to their end
 	documents int64 // documents of the inputs

@@ -19,7 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "write what the command prints into the scripts' golden files")
+var update = flag.Bool(
+	"update", false, "write what the command prints into the scripts' golden files")
 
 // TestMain lets the test binary act as the command, in scripts and as a separate process.
 func TestMain(m *testing.M) {
@@ -41,7 +42,8 @@ func TestScripts(t *testing.T) {
 	}
 	here, err := os.Getwd()
 	binary, wrong := os.Executable()
-	if err = errors.Join(err, wrong, os.Symlink(binary, filepath.Join(programs, name))); err != nil {
+	if err = errors.Join(err, wrong, os.Symlink(binary,
+		filepath.Join(programs, name))); err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
@@ -49,7 +51,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"damage": damageTables, "list": listInScript, "neardup": runInScript},
+		Cmds: map[string]func(*testscript.TestScript, bool,
+			[]string){"damage": damageTables, "list": listInScript, "neardup": runInScript},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("NEARDUP_TEST_MAIN", "1")
@@ -102,7 +105,8 @@ func runInScript(ts *testscript.TestScript, fails bool, args []string) {
 	before, err := os.Getwd()
 	ts.Check(err)
 	ts.Check(os.Chdir(ts.MkAbs(".")))
-	code := run(context.Background(), args, &streams{strings.NewReader(""), ts.Stdout(), ts.Stderr()})
+	code := run(context.Background(), args, &streams{strings.NewReader(""),
+		ts.Stdout(), ts.Stderr()})
 	ts.Check(os.Chdir(before))
 	if fails != (code != exitDone) {
 		ts.Fatalf("exit code %d", code)

@@ -36,8 +36,10 @@ tables for it.`,
 	})
 	c.interrupted = "no document is changed; run it again to do the rest"
 	indexes := c.requiredIndexFlag()
-	design := c.flags.String("plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
-	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the new plan (default unchanged)")
+	design := c.flags.String(
+		"plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
+	k := c.distanceFlag(0, plan.MaxDistance,
+		"largest Hamming `distance` of the new plan (default unchanged)")
 	return c.runs(func(ctx context.Context) error {
 		var opts compaction.Options
 		if *design != "" || c.given("max-distance") {
@@ -233,7 +235,8 @@ type checkpointLine struct {
 }
 
 // errProblems is the error of verify if it finds problems.
-var errProblems = errors.New("the index is damaged; \"neardup repair\" copies the readable documents into a new index")
+var errProblems = errors.New(
+	"the index is damaged; \"neardup repair\" copies the readable documents into a new index")
 
 func verifyCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
@@ -247,7 +250,9 @@ func verifyCommand(a *app) *cobra.Command {
 	return c.runs(func(ctx context.Context) error {
 		bar := progress.New(c.cmd.Name(), c.err, c.outFile())
 		opts := verify.Options{
-			Progress: func(stage string, done uint64) { bar.Show(stage, int64(done), 0, stage == "files") },
+			Progress: func(stage string, done uint64) {
+				bar.Show(stage, int64(done), 0, stage == "files")
+			},
 		}
 		var stats index.Stats
 		problems, kinds := 0, make(map[string]int64)
@@ -268,14 +273,17 @@ func verifyCommand(a *app) *cobra.Command {
 		bar.Stop()
 		switch {
 		case errors.Is(err, index.ErrCorrupt) && problems == 0:
-			return errors.Join(c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index", Message: err.Error()}), errProblems)
+			return errors.Join(
+				c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index",
+					Message: err.Error()}), errProblems)
 		case err != nil:
 			return err
 		case problems > 0:
 			c.logf("%s: %d problems%s", indexes.dir, problems, summary.Reasons(kinds))
 			return errProblems
 		}
-		c.logf("%s: no problem in %d documents, %d tables", indexes.dir, stats.Documents, stats.Tables)
+		c.logf("%s: no problem in %d documents, %d tables", indexes.dir,
+			stats.Documents, stats.Tables)
 		return nil
 	})
 }
@@ -290,8 +298,10 @@ func repairCommand(a *app) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	})
 	indexes := c.requiredIndexFlag()
-	k := c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of the index (default the one that it records)")
-	analyzer := c.flags.String("analyzer", "", "`name` of the analyzer of the index; none if it has none")
+	k := c.distanceFlag(0, plan.MaxDistance,
+		"largest Hamming `distance` of the index (default the one that it records)")
+	analyzer := c.flags.String(
+		"analyzer", "", "`name` of the analyzer of the index; none if it has none")
 	return c.runs(func(ctx context.Context) error {
 		var opts compaction.RepairOptions
 		if c.given("max-distance") {

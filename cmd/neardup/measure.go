@@ -28,7 +28,8 @@ func statsCommand(a *app) *cobra.Command {
 	})
 	indexes := c.requiredIndexFlag()
 	var plot string
-	c.folderFlag(&plot, "plot", "draw the distribution of the fingerprints into leading.svg and buckets.svg in this `folder`, and print the numbers too")
+	c.folderFlag(&plot, "plot", "draw the distribution of the fingerprints into leading.svg and "+
+		"buckets.svg in this `folder`, and print the numbers too")
 	return c.runs(func(ctx context.Context) error {
 		return indexes.read(func(x *index.Index) error {
 			line := statsLine{Stats: x.Stats()}
@@ -70,8 +71,9 @@ func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Dist
 
 func evalCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:   "eval [flags] {DOCUMENTS PAIRS | --generated SEED}",
-		Short: "Print precision, recall and the losses of a crawler, from labelled or generated documents",
+		Use: "eval [flags] {DOCUMENTS PAIRS | --generated SEED}",
+		Short: "Print precision, recall and the losses of a crawler, from labelled or generated " +
+			"documents",
 		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a file of JSON lines
 with a field id. PAIRS is a file of lines with a similarity, a tab, an ID, a tab and an ID. A similarity
 of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, it is none.
@@ -83,11 +85,15 @@ notices in five scripts, with two fetches of each page.`,
   neardup eval --generated 1`,
 	})
 	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), c.matchFlags().siteTextsFlag(c)
-	c.flags.StringVar(&inputs.Fields.Content, "content-field", "", "JSON `field` of the content (default html, main, text or content)")
-	k := c.distanceFlag(defaultK, eval.MaxDistance, "`distance` of the rule that is measured in addition to the curves")
-	seeds := c.flags.Uint("seeds", 5, "`number` of hash seeds, over which figures are means; dedup uses the first one")
+	c.flags.StringVar(&inputs.Fields.Content, "content-field", "",
+		"JSON `field` of the content (default html, main, text or content)")
+	k := c.distanceFlag(defaultK, eval.MaxDistance,
+		"`distance` of the rule that is measured in addition to the curves")
+	seeds := c.flags.Uint("seeds", 5,
+		"`number` of hash seeds, over which figures are means; dedup uses the first one")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
-	compare := c.flags.Bool("compare", false, "measure other methods too; holds all texts in memory")
+	compare := c.flags.Bool(
+		"compare", false, "measure other methods too; holds all texts in memory")
 	generated := c.flags.Uint64("generated", 0, "measure pages that are generated from `SEED`")
 	return c.runs(func(ctx context.Context) error {
 		switch {
@@ -165,7 +171,10 @@ notices in five scripts, with two fetches of each page.`,
 }
 
 // readLabelled reads pairs and documents.
-func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, keepTexts bool, signers []*page.Signer) (*eval.Labelled, error) {
+func readLabelled(
+	ctx context.Context, inputs *inputFlags, docsFile, pairsFile string, keepTexts bool,
+	signers []*page.Signer,
+) (*eval.Labelled, error) {
 	c := inputs.call
 	in, err := corpus.Open(pairsFile, c.in)
 	if err != nil {
@@ -188,7 +197,8 @@ func readLabelled(ctx context.Context, inputs *inputFlags, docsFile, pairsFile s
 	}
 	labelled, err := eval.Label(docs, pairs)
 	if err == nil && labelled.Unknown > 0 {
-		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile, labelled.Unknown, len(pairs), docsFile)
+		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile,
+			labelled.Unknown, len(pairs), docsFile)
 	}
 	return labelled, err
 }
@@ -202,8 +212,10 @@ func benchCommand(a *app) *cobra.Command {
 	})
 	o := bench.Options{Time: 2 * time.Second}
 	n := c.countFlag("documents", "10e6", "`number` of documents")
-	k := c.distanceFlag(defaultK, plan.MaxDistance, "largest Hamming `distance` (3 with --fingerprints)")
-	c.flags.BoolVar(&o.Bare, "fingerprints", false, "measure documents that are fingerprints only, as import makes them")
+	k := c.distanceFlag(defaultK, plan.MaxDistance,
+		"largest Hamming `distance` (3 with --fingerprints)")
+	c.flags.BoolVar(&o.Bare, "fingerprints", false,
+		"measure documents that are fingerprints only, as import makes them")
 	return c.runs(func(ctx context.Context) error {
 		if *n > math.MaxUint32 {
 			return usagef("--documents is %d, want at most %d", *n, math.MaxUint32)

@@ -67,7 +67,9 @@ func (c *call) printJSON(v any) error {
 // writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls
 // prepare before it empties the file, which may be an input. If prepare fails, the file stays as it
 // was.
-func (c *call) writeTo(name string, prepare func(output os.FileInfo) error, do func(*bufio.Writer) error) error {
+func (c *call) writeTo(
+	name string, prepare func(output os.FileInfo) error, do func(*bufio.Writer) error,
+) error {
 	if name == "-" {
 		var info os.FileInfo
 		if file := c.outFile(); file != nil {
@@ -119,7 +121,8 @@ func (c *call) counting(stage string, total uint64) (done *atomic.Int64, stop fu
 // compaction shows the stages of a compaction until stop is called.
 func (c *call) compaction() (show func(compaction.Progress), stop func()) {
 	bar := progress.New(c.cmd.Name(), c.err, nil)
-	return func(p compaction.Progress) { bar.Show(p.Stage, int64(p.Done), int64(p.Total), false) }, bar.Stop
+	return func(p compaction.Progress) { bar.Show(p.Stage, int64(p.Done), int64(p.Total), false) },
+		bar.Stop
 }
 
 // errUnrecognized is the error about an input whose format is not recognized.
@@ -133,24 +136,29 @@ var errMalformed = errors.New("malformed input")
 // is not recognized.
 func (c *call) noteUnrecognized(r *corpus.Record) {
 	if slices.Contains(c.args, r.Source) && !errors.Is(c.broken, errUnrecognized) {
-		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %s", errUnrecognized, r.Source, r.Skip))
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %s", errUnrecognized,
+			r.Source, r.Skip))
 	}
 }
 
 // noteProblems sets the error of the subcommand if an input is broken or malformed, or if no record
 // has a field that a flag names.
 func (c *call) noteProblems(r *corpus.Reader, records int64) {
-	if err := r.Broken(); err != nil && (c.broken == nil || !strings.Contains(c.broken.Error(), err.Error())) { // a list may be read several times
+	// a list may be read several times
+	if err := r.Broken(); err != nil && (c.broken == nil ||
+		!strings.Contains(c.broken.Error(), err.Error())) {
 		c.broken = errors.Join(c.broken, err)
 	}
 	for _, t := range r.Totals() {
 		if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
-			c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %d records", errMalformed, t.Input, n))
+			c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %d records",
+				errMalformed, t.Input, n))
 			break // the summary counts all of them
 		}
 	}
 	if missing := r.MissingFields(); len(missing) > 0 && records > 0 {
-		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are processed without it", strings.Join(missing, ", ")))
+		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are "+
+			"processed without it", strings.Join(missing, ", ")))
 	}
 }
 
@@ -164,7 +172,8 @@ func (c *call) accountFor(r *documents.Reader) {
 		c.logf("%s", line)
 	}
 	if repaired > 0 {
-		c.logf("%d records of web archives have a wrong Content-Length and were read up to the next record", repaired)
+		c.logf("%d records of web archives have a wrong Content-Length and were read up to the "+
+			"next record", repaired)
 	}
 	if ahead := records - r.Summary.Records; ahead > 0 {
 		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)
@@ -177,7 +186,8 @@ func (c *call) account(r *corpus.Reader) {
 	records := int64(0)
 	for _, t := range r.Totals() {
 		records += t.Records
-		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records, t.Files, t.Documents, t.Skips(), summary.Reasons(t.Skipped))
+		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records,
+			t.Files, t.Documents, t.Skips(), summary.Reasons(t.Skipped))
 	}
 	c.noteProblems(r, records)
 }

@@ -14,8 +14,9 @@ import (
 
 func planCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:     "plan [flags]",
-		Short:   "Print the designs of tables, their estimated costs, and the design that an index chooses",
+		Use: "plan [flags]",
+		Short: "Print the designs of tables, their estimated costs, and the design that an " +
+			"index chooses",
 		Example: `  neardup plan --documents 8e9 --max-distance 3`,
 		Args:    cobra.NoArgs,
 	})
@@ -32,8 +33,10 @@ func planCommand(a *app) *cobra.Command {
 		}
 		// An index chooses the plan with the least product of query time and number of tables.
 		const threshold = 10 // log2 of the candidates of a probe
-		fmt.Fprintf(c.out, "\noptimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%d candidates per probe: %g tables\n",
-			*k, math.Log2(float64(*n)), threshold, plan.OptimalTables(64, *k, math.Log2(float64(*n)), threshold))
+		fmt.Fprintf(c.out, "\noptimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%d "+
+			"candidates per probe: %g tables\n",
+			*k, math.Log2(float64(*n)), threshold, plan.OptimalTables(64, *k,
+				math.Log2(float64(*n)), threshold))
 		return nil
 	})
 }
@@ -41,8 +44,11 @@ func planCommand(a *app) *cobra.Command {
 // printDesigns prints a line per design. The memory is the memory of filters and directories.
 func printDesigns(out io.Writer, k int, n int64, chosen string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, strings.Join([]string{"design", "tables", "prefixes", "radii", "probes", "filter look-ups", "candidates",
-		"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk", "", ""}, "\t"))
+	fmt.Fprintln(w,
+		strings.Join([]string{"design", "tables", "prefixes", "radii", "probes",
+			"filter look-ups", "candidates",
+			"GB of tables", "GB of filters", "GB of memory", "us warm", "us from disk", "", ""},
+			"\t"))
 	for _, name := range plan.Designs(k) {
 		p, err := plan.Named(name, k)
 		if err != nil {
@@ -52,10 +58,13 @@ func printDesigns(out io.Writer, k int, n int64, chosen string) error {
 		if name == chosen {
 			mark = "chosen"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t%s\t\n", name, len(e.Tables),
-			span(p.Tables, func(t plan.Table) int { return t.Prefix }), span(p.Tables, func(t plan.Table) int { return t.Radius }),
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.3g\t%.3g\t%.4g\t%.4g\t%s\t\n",
+			name, len(e.Tables),
+			span(p.Tables, func(t plan.Table) int { return t.Prefix }),
+			span(p.Tables, func(t plan.Table) int { return t.Radius }),
 			e.Probes, e.FilterLookups, e.Candidates,
-			(e.TableBytes+e.PostingBytes)/1e9, e.FilterBytes/1e9, e.MemoryBytes()/1e9, e.Warm/1e3, e.Disk/1e3, mark)
+			(e.TableBytes+e.PostingBytes)/1e9, e.FilterBytes/1e9, e.MemoryBytes()/1e9, e.Warm/1e3,
+			e.Disk/1e3, mark)
 	}
 	return w.Flush()
 }

@@ -89,7 +89,9 @@ func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
 			if r.IntN(3) == 0 {
 				fmt.Fprintf(&text, "changed%d", c)
 			}
-			must(t, encoder.Encode(map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p), "text": text.String()}))
+			must(t, encoder.Encode(
+				map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p),
+					"text": text.String()}))
 		}
 	}
 	writeFile(t, path, out.String())
@@ -118,7 +120,8 @@ func TestKillAndRerun(t *testing.T) {
 
 	for n := range kills {
 		killed := filepath.Join(dir, fmt.Sprint("killed", n))
-		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "--index", killed, "--emit", "new", "-o", records, input)
+		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "--index", killed, "--emit", "new",
+			"-o", records, input)
 		stored := make(map[string]bool)
 		for _, line := range exported(t, killed) {
 			_, key, _ := strings.Cut(line, "\t")
@@ -130,12 +133,14 @@ func TestKillAndRerun(t *testing.T) {
 				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
 			}
 			if line.Of != nil && !stored[line.Of.Key] {
-				t.Fatalf("%s was printed as a duplicate of %s, which is lost", line.Key, line.Of.Key)
+				t.Fatalf("%s was printed as a duplicate of %s, which is lost",
+					line.Key, line.Of.Key)
 			}
 		}
 		mustRun(t, "dedup", "--index", killed, input)
 		if got := exported(t, killed); !slices.Equal(got, want) {
-			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed), len(got), len(want))
+			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed),
+				len(got), len(want))
 		}
 	}
 }
@@ -150,7 +155,9 @@ func readFile(t *testing.T, path string) string {
 // checkPassed checks the records that a killed dedup has passed through. They must be the first
 // ones of whole, and must be stored. They must include the records of all printed verdicts, and
 // all stored records except one batch.
-func checkPassed(t *testing.T, passed, whole string, printed []documents.Line, stored map[string]bool) {
+func checkPassed(
+	t *testing.T, passed, whole string, printed []documents.Line, stored map[string]bool,
+) {
 	t.Helper()
 	if !strings.HasPrefix(whole, passed) {
 		t.Fatal("the records are not the first ones of all")
@@ -224,7 +231,8 @@ func TestImportPipes(t *testing.T) {
 				w.Close()
 			}()
 			var stderr bytes.Buffer
-			if code := run(t.Context(), []string{"import", "--index", index, argument}, &streams{r, io.Discard, &stderr}); code != exitDone {
+			if code := run(t.Context(), []string{"import", "--index", index, argument},
+				&streams{r, io.Discard, &stderr}); code != exitDone {
 				t.Errorf("%s from %s: %d\n%s", name, argument, code, &stderr)
 				continue
 			}
@@ -234,7 +242,8 @@ func TestImportPipes(t *testing.T) {
 				want, got = list, listed(t, index)
 			}
 			if got != want {
-				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument, len(got), len(want), &stderr)
+				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument,
+					len(got), len(want), &stderr)
 			}
 		}
 	}

@@ -40,9 +40,12 @@ With --scan, all inputs are compared with a file of fingerprints in one pass ove
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag()
 	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
-	c.flags.StringVar(&q.scanned, "scan", "", "`file` of fingerprints to compare with all inputs at once, instead of an index")
-	c.flags.StringVar(&q.key, "key", "", "`key` of the input, or of a stored document if there is no input")
-	q.k = c.distanceFlag(0, plan.MaxDistance, "largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
+	c.flags.StringVar(&q.scanned, "scan", "",
+		"`file` of fingerprints to compare with all inputs at once, instead of an index")
+	c.flags.StringVar(&q.key, "key", "",
+		"`key` of the input, or of a stored document if there is no input")
+	q.k = c.distanceFlag(0, plan.MaxDistance,
+		"largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
 	c.cmd.MarkFlagsOneRequired("index", "scan")
 	c.cmd.MarkFlagsMutuallyExclusive("index", "scan")
 	for _, other := range []string{"scan", "key-field", "max-distance"} {
@@ -76,7 +79,8 @@ type queryLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
-	At          string                  `json:"at,omitempty"` // file, record and byte, if the document has no key
+	// file, record and byte, if the document has no key
+	At string `json:"at,omitempty"`
 }
 
 // matchLine is a match in the output of query.
@@ -86,7 +90,8 @@ type matchLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Distance    int                     `json:"distance"`
-	Duplicates  uint64                  `json:"duplicates,omitempty"` // how often dedup found a duplicate of it
+	// how often dedup found a duplicate of it
+	Duplicates uint64 `json:"duplicates,omitempty"`
 }
 
 // querying are the flags of query.
@@ -105,7 +110,8 @@ func (q *querying) withIndex(do func(*neardup.Index) error) error {
 		return err
 	}
 	if has := x.Plan().MaxDistance; *q.k > has {
-		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *q.k, has), x.Close())
+		return errors.Join(fmt.Errorf("%w: k = %d is not in 0..%d", index.ErrDistance, *q.k, has),
+			x.Close())
 	}
 	return errors.Join(do(x), x.Close())
 }
@@ -129,7 +135,8 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 		inputs, rest := compared(batch), out.writeReady(batch)
 		queries := make([]index.Query, len(inputs))
 		for n, i := range inputs {
-			queries[n] = index.Query{Signature: i.Document.Signature(), Scope: i.Document.Scope, MaxDistance: q.within()}
+			queries[n] = index.Query{Signature: i.Document.Signature(), Scope: i.Document.Scope,
+				MaxDistance: q.within()}
 		}
 		for answer, err := range x.QueryBatch(ctx, queries) {
 			if err != nil {
@@ -183,7 +190,9 @@ func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *document
 func (q *querying) explainStored(ctx context.Context, x *neardup.Index) error {
 	d, found, err := x.Get(ctx, q.key)
 	if err == nil && !found {
-		err = fmt.Errorf("no stored document has the key %s: it was never stored, was a duplicate or was deleted; to find the document that its page duplicates, give the page as input", q.key)
+		err = fmt.Errorf("no stored document has the key %s: it was never stored, was a "+
+			"duplicate or was deleted; to find the document that its page duplicates, give the "+
+			"page as input", q.key)
 	}
 	if err != nil {
 		return err
@@ -200,16 +209,20 @@ var queryBatches = documents.Batching{Records: 1 << 18, Bytes: 128 << 20, Wait: 
 
 // queryLine returns the line of an input.
 func queryLineOf(i *documents.Input, matches []index.Match) *queryLine {
-	line := &queryLine{Key: i.Document.Key, KeyBytes: corpus.KeyBytes(i.Document.Key), Fingerprint: i.Document.Fingerprint, Matches: make([]matchLine, len(matches))}
+	line := &queryLine{Key: i.Document.Key, KeyBytes: corpus.KeyBytes(i.Document.Key),
+		Fingerprint: i.Document.Fingerprint, Matches: make([]matchLine, len(matches))}
 	for n, m := range matches {
-		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: corpus.KeyBytes(m.Key), Fingerprint: m.Fingerprint, Distance: m.Distance}
+		line.Matches[n] = matchLine{ID: m.ID, Key: m.Key, KeyBytes: corpus.KeyBytes(m.Key),
+			Fingerprint: m.Fingerprint, Distance: m.Distance}
 	}
 	line.At = i.At()
 	return line
 }
 
 // answer gives an input its line, writes the lines of a batch that are ready, and returns the rest.
-func (l lines) answer(batch []*documents.Input, i *documents.Input, line *queryLine) (rest []*documents.Input) {
+func (l lines) answer(
+	batch []*documents.Input, i *documents.Input, line *queryLine,
+) (rest []*documents.Input) {
 	i.Line = line
 	return l.writeReady(batch)
 }

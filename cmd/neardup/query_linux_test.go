@@ -24,7 +24,8 @@ func TestQueryAnswersANamedPipe(t *testing.T) {
 	defer cancel()
 	out, answers := io.Pipe()
 	go func() {
-		code := run(ctx, []string{"query", "--index", dir + "/ix", "--format", "fingerprints", pipe}, &streams{nil, answers, io.Discard})
+		code := run(ctx, []string{"query", "--index", dir + "/ix", "--format", "fingerprints",
+			pipe}, &streams{nil, answers, io.Discard})
 		if answers.Close(); code != exitDone {
 			t.Errorf("exit code %d", code)
 		}

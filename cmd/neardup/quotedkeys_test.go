@@ -14,8 +14,10 @@ import (
 
 // hostileKeys would be other records or other keys if they were written without quotes.
 var hostileKeys = []string{
-	"http://a.example/plain", "a\nffffffffffffffff\tevil", "a\r\nb", "a\r", "\n", "\t", " ", "tab\tand 12", "\x1b[31mred\x1b[0m", "nul\x00",
-	"\x7f", "\u009b2J", "\xff\xfe no text", "\u202eevil", "\u2028", `"quoted"`, `"`, `"open`, `back\slash \n`, "é漢字😀", strings.Repeat("\x01", match.MaxKeyBytes),
+	"http://a.example/plain", "a\nffffffffffffffff\tevil", "a\r\nb", "a\r", "\n", "\t", " ",
+	"tab\tand 12", "\x1b[31mred\x1b[0m", "nul\x00",
+	"\x7f", "\u009b2J", "\xff\xfe no text", "\u202eevil", "\u2028", `"quoted"`, `"`, `"open`,
+	`back\slash \n`, "é漢字😀", strings.Repeat("\x01", match.MaxKeyBytes),
 }
 
 // hostileIndex returns an index of documents with these keys and equal fingerprints.
@@ -52,12 +54,14 @@ func keysIn(t *testing.T, dir string) (keys []string) {
 // has. Lists must have no bytes that a terminal interprets.
 func TestExportOfHostileKeys(t *testing.T) {
 	dir := hostileIndex(t)
-	for format, export := range map[string]string{"jsonl": mustRun(t, "export", "--index", dir), "txt": listed(t, dir)} {
+	for format, export := range map[string]string{"jsonl": mustRun(t, "export", "--index", dir),
+		"txt": listed(t, dir)} {
 		onlyPrintable(t, "export", export, 0)
 		again := filepath.Join(t.TempDir(), "again")
 		mustRun(t, "import", "--index", again, writeFile(t, "export."+format, export))
 		if got, want := keysIn(t, again), keysIn(t, dir); !slices.Equal(got, want) {
-			t.Errorf("%s: export and import made %d keys of %d:\n%q\n%q", format, len(got), len(want), got, want)
+			t.Errorf("%s: export and import made %d keys of %d:\n%q\n%q", format, len(got),
+				len(want), got, want)
 		}
 	}
 }
@@ -73,7 +77,8 @@ func TestRemovalOfHostileKeys(t *testing.T) {
 		}
 	}
 	onlyPrintable(t, "the list of keys", list.String(), len(hostileKeys))
-	if code, _, diagnostics := runHere(list.String(), "delete", "--index", dir, "-"); code != exitDone {
+	if code, _, diagnostics := runHere(list.String(), "delete", "--index", dir,
+		"-"); code != exitDone {
 		t.Fatal(code, diagnostics)
 	}
 	if got := keysIn(t, dir); !slices.Equal(got, []string{"kept"}) {
@@ -87,8 +92,10 @@ func TestHostileKeysOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir := hostileIndex(t)
 	onlyPrintable(t, "clusters", mustRun(t, "clusters", "--index", dir), 0)
-	input := writeFile(t, "docs.jsonl", `{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
-		`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+`{"url":"\u001b[2J","text":""}`+"\n")
+	input := writeFile(t, "docs.jsonl",
+		`{"url":"a\nffffffffffffffff\tevil\u001b[2J","text":"some words"}`+"\n"+
+			`{"url":"\u001b[2J","fingerprint":"no hex \u001b[2J"}`+"\n"+
+			`{"url":"\u001b[2J","text":""}`+"\n")
 	_, out, diagnostics := runHere("", "fingerprint", input)
 	onlyPrintable(t, "fingerprint", out+diagnostics, 0)
 	if !strings.Contains(out, `"a\nffffffffffffffff\tevil\x1b[2J"`) {
@@ -114,14 +121,18 @@ func onlyPrintable(t *testing.T, what, out string, lines int) {
 // unchanged.
 func TestKeyBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ix")
-	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"), "0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")
+	list := writeFile(t, filepath.Join(t.TempDir(), "list.txt"),
+		"0000000000000001\ta\xe9\n0000000000000001\ta\xe8\n")
 	mustRun(t, "import", "--index", dir, list)
-	const first, second = "\"key\":\"a\ufffd\",\"keyBytes\":\"Yek=\"", "\"key\":\"a\ufffd\",\"keyBytes\":\"Yeg=\""
+	const first, second = "\"key\":\"a\ufffd\",\"keyBytes\":\"Yek=\"",
+		"\"key\":\"a\ufffd\",\"keyBytes\":\"Yeg=\""
 	for command, want := range map[string][]string{
-		"dedup --format fingerprints": {"{" + first + `,"fingerprint"`, "{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0,"id":1}`},
-		"query --index " + dir:        {"{" + first + `,"fingerprint"`, `"matches":[{"id":1,` + first},
-		"query --scan " + list:        {"{" + first, `"matches":[{"id":1,` + first},
-		"clusters --max-distance 3":   {`"kept":{"id":1,` + first, second},
+		"dedup --format fingerprints": {"{" + first + `,"fingerprint"`,
+			"{" + second + `,"fingerprint"`, `"of":{` + first + `,"distance":0,"id":1}`},
+		"query --index " + dir: {"{" + first + `,"fingerprint"`,
+			`"matches":[{"id":1,` + first},
+		"query --scan " + list:      {"{" + first, `"matches":[{"id":1,` + first},
+		"clusters --max-distance 3": {`"kept":{"id":1,` + first, second},
 	} {
 		out := mustRun(t, append(strings.Fields(command), list)...)
 		for _, part := range want {

@@ -16,10 +16,14 @@ func TestReference(t *testing.T) {
 	const name = "../../docs/reference/cli.md"
 	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})
 	var page strings.Builder
-	page.WriteString("# Command line\n\n`go test ./cmd/neardup -run Reference -update` writes this page from the help of the subcommands.\n[output.md](output.md) describes the output and the exit codes.\n")
+	page.WriteString("# Command line\n\n`go test ./cmd/neardup -run Reference -update` writes " +
+		"this page from the help of the subcommands.\n[output.md](output.md) describes the " +
+		"output and the exit codes.\n")
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&page, "\n## %s\n\n", strings.TrimSuffix(group.Title, ":"))
-		eachCommand(root, group.ID, func(cmd *cobra.Command) { fmt.Fprintf(&page, "- [%s](#%[1]s): %s\n", cmd.Name(), cmd.Short) })
+		eachCommand(root, group.ID, func(cmd *cobra.Command) {
+			fmt.Fprintf(&page, "- [%s](#%[1]s): %s\n", cmd.Name(), cmd.Short)
+		})
 		eachCommand(root, group.ID, func(cmd *cobra.Command) { describeCommand(&page, cmd) })
 	}
 	if *update {
@@ -44,7 +48,8 @@ func describeCommand(page *strings.Builder, cmd *cobra.Command) {
 	if long == "" {
 		long = cmd.Short + "."
 	}
-	fmt.Fprintf(page, "\n### %s\n\n    neardup %s\n\n%s\n\n", cmd.Name(), cmd.Use, strings.TrimSpace(long))
+	fmt.Fprintf(page, "\n### %s\n\n    neardup %s\n\n%s\n\n", cmd.Name(), cmd.Use,
+		strings.TrimSpace(long))
 	for line := range strings.Lines(cmd.Example) {
 		page.WriteString("  " + line)
 	}

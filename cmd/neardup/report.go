@@ -33,7 +33,8 @@ type report struct {
 
 func (c *call) reportFlag(inputs *inputFlags) *report {
 	r := &report{call: c, inputs: inputs, sample: compare.NewSample()}
-	c.flags.StringVar(&r.name, "report", "", "HTML `file` for people: counts, the largest groups, distances, and pairs around the limits with the words that differ")
+	c.flags.StringVar(&r.name, "report", "", "HTML `file` for people: counts, the largest "+
+		"groups, distances, and pairs around the limits with the words that differ")
 	return r
 }
 
@@ -59,7 +60,8 @@ func (r *report) open(records string) error {
 // writeWhole writes a temporary file in the folder of the report and renames it. Without content,
 // it only checks that the file can be created.
 func (r *report) writeWhole(content *view.Report) error {
-	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(r.name), os.Getpid()))
+	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp",
+		filepath.Base(r.name), os.Getpid()))
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return fmt.Errorf("--report: %w", err)
@@ -104,9 +106,11 @@ func (r *report) write(ctx context.Context, d *dedup, a *documents.Analyzer) err
 	k := d.index.Plan().MaxDistance
 	s := d.summary
 	page := &view.Report{
-		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: d.rule, Begun: r.begun, Took: time.Since(r.begun),
+		Inputs: r.call.args, Analyzer: d.index.Stats().Analyzer, Rule: d.rule, Begun: r.begun,
+		Took:    time.Since(r.begun),
 		Records: s.Records, Compared: s.Compared, Duplicates: s.Duplicates(),
-		Verdicts: s.VerdictCounts(), Skips: summary.Counts(s.Skips, len(s.Skips)), Groups: summary.Counts(s.Groups.N, reportGroups),
+		Verdicts: s.VerdictCounts(), Skips: summary.Counts(s.Skips, len(s.Skips)),
+		Groups:    summary.Counts(s.Groups.N, reportGroups),
 		GroupsLow: s.Groups.Lowered, Distances: r.distances[:k+1],
 	}
 	if !d.temporary {
@@ -116,7 +120,8 @@ func (r *report) write(ctx context.Context, d *dedup, a *documents.Analyzer) err
 		page.Notes = append(page.Notes, "Warning: "+crowded+".")
 	}
 	if r.call.broken != nil {
-		page.Notes = append(page.Notes, "The inputs could not be read whole: "+r.call.broken.Error())
+		page.Notes = append(page.Notes, "The inputs could not be read whole: "+
+			r.call.broken.Error())
 	}
 	if err := r.pairs(ctx, page, a); err != nil {
 		return fmt.Errorf("--report: %w", err)
@@ -140,11 +145,14 @@ func (r *report) pairs(ctx context.Context, page *view.Report, a *documents.Anal
 		return err
 	}
 	if missing := len(wanted) - found; missing > 0 {
-		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not known: their inputs have changed, cannot be read again, or are fingerprints.", missing))
+		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not "+
+			"known: their inputs have changed, cannot be read again, or are fingerprints.",
+			missing))
 	}
 	results := func(pairs []compare.Pair) (results []*compare.Result) {
 		for _, p := range pairs {
-			results = append(results, compare.Documents(&p.A.Document, &p.B.Document, page.Rule, reportPlaces))
+			results = append(results, compare.Documents(&p.A.Document, &p.B.Document,
+				page.Rule, reportPlaces))
 		}
 		return results
 	}
@@ -160,7 +168,9 @@ type place struct {
 
 // words reads the inputs again, up to the last wanted record, and sets the words of the wanted
 // records.
-func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a *documents.Analyzer) (found int, err error) {
+func (r *report) words(
+	ctx context.Context, wanted map[place]*compare.Sampled, a *documents.Analyzer,
+) (found int, err error) {
 	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
 		return 0, nil
@@ -184,7 +194,9 @@ func (r *report) words(ctx context.Context, wanted map[place]*compare.Sampled, a
 		delete(left, place{source, number})
 		record := raw.Parse()
 		now, err := a.Described("", &record, compare.MaxText)
-		if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles && now.Words != nil { // the record is unchanged
+		// the record is unchanged
+		if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles &&
+			now.Words != nil {
 			d.Words = now.Words
 			found++
 		}

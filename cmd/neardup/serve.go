@@ -37,15 +37,22 @@ stored.`,
 		Args: cobra.NoArgs,
 	})
 	c.interrupted = "answered documents are stored"
-	s := &serving{call: c, indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(), match: c.matchFlags().siteTextsFlag(c)}
+	s := &serving{call: c,
+		indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(),
+		match:   c.matchFlags().siteTextsFlag(c)}
 	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
-	c.flags.StringVar(&s.tokenFile, "token-file", "", "`file` with the token of authorized callers in its first line")
+	c.flags.StringVar(&s.tokenFile, "token-file", "",
+		"`file` with the token of authorized callers in its first line")
 	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")
 	c.flags.StringVar(&s.key, "tls-key", "", "`file` with the key of --tls-cert")
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
-	c.flags.BoolVar(&s.opts.AccessLog, "access-log", false, "log each request as a line of JSON on standard error")
-	c.folderFlag(&s.opts.Checkpoints, "checkpoints", "`folder` in which callers may make checkpoints")
-	c.flags.StringArrayVar(&s.archives, "archive", nil, "`file` of documents, a web archive or JSON lines, whose words the pages show; may be repeated")
+	c.flags.BoolVar(&s.opts.AccessLog, "access-log", false,
+		"log each request as a line of JSON on standard error")
+	c.folderFlag(&s.opts.Checkpoints, "checkpoints",
+		"`folder` in which callers may make checkpoints")
+	c.flags.StringArrayVar(&s.archives, "archive", nil,
+		"`file` of documents, a web archive or JSON lines, whose words the pages show; may be "+
+			"repeated")
 	c.check(s.check)
 	return c.runs(s.run)
 }
@@ -68,7 +75,8 @@ const (
 
 func (s *serving) check() error {
 	if s.tokenFile == "" && !isLoopback(s.listen) {
-		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an address such as 127.0.0.1:7490", s.listen)
+		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an "+
+			"address such as 127.0.0.1:7490", s.listen)
 	}
 	return nil
 }
@@ -91,7 +99,8 @@ func readToken(file string) (string, error) {
 	}
 	token, _, _ := strings.Cut(string(text), "\n")
 	if token = strings.TrimSpace(token); len(token) < 16 {
-		return "", fmt.Errorf("--token-file %s: the token has %d characters, want 16 or more (such as of \"openssl rand -hex 32\")", file, len(token))
+		return "", fmt.Errorf("--token-file %s: the token has %d characters, want 16 or more "+
+			"(such as of \"openssl rand -hex 32\")", file, len(token))
 	}
 	return token, nil
 }
@@ -110,7 +119,8 @@ func (s *serving) run(ctx context.Context) (err error) {
 	}
 	connections := min(maxConnections, osprocess.HostFiles(osprocess.OpenFilesLimit()))
 	if connections < maxConnections {
-		s.call.logf("at most %d connections are open at a time, because this process may open few files; raise the limit (ulimit -n) for up to %d", connections, maxConnections)
+		s.call.logf("at most %d connections are open at a time, because this process may open "+
+			"few files; raise the limit (ulimit -n) for up to %d", connections, maxConnections)
 	}
 	o := s.indexes.options("", false)
 	s.match.set(&o.Index)
@@ -149,11 +159,14 @@ func (s *serving) run(ctx context.Context) (err error) {
 	s.opts.Rule = func() match.Rule { return s.match.rule(x.Plan().MaxDistance) } // it may change
 	s.opts.Log = log
 	s.opts.Failed = func(err error) {
-		log.Error("a write to the index failed: the server ends, since only reopening the index repairs it", "error", err.Error())
+		log.Error("a write to the index failed: the server ends, since only reopening the index "+
+			"repairs it", "error", err.Error())
 		end(err)
 	}
 	var serve *server.Server
-	pages, archives, err := s.pages(ctx, x, func() map[neardup.Status]int64 { return serve.Verdicts() })
+	pages, archives, err := s.pages(ctx, x, func() map[neardup.Status]int64 {
+		return serve.Verdicts()
+	})
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}
@@ -161,7 +174,8 @@ func (s *serving) run(ctx context.Context) (err error) {
 	s.opts.Page = pages
 	serve = server.New(x, s.opts)
 	go func() { end(serve.Serve(netutil.LimitListener(listener, int(connections)))) }()
-	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents", x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
+	log.Info("serving", "index", s.indexes.dir, "address", listener.Addr().String(), "documents",
+		x.Stats().Documents, "tls", s.cert != "", "token", s.opts.Token != "")
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -181,14 +195,17 @@ func (s *serving) run(ctx context.Context) (err error) {
 }
 
 // pages returns the web pages, with the texts of the archives.
-func (s *serving) pages(ctx context.Context, x *neardup.Index, verdicts func() map[neardup.Status]int64) (*view.Pages, *archive.Archive, error) {
+func (s *serving) pages(
+	ctx context.Context, x *neardup.Index, verdicts func() map[neardup.Status]int64,
+) (*view.Pages, *archive.Archive, error) {
 	o := view.Options{Rule: s.opts.Rule, Verdicts: verdicts}
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive requires an index of pages")
 	}
-	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: neardup.DefaultMaxBody}, x.Signer(), func(r *corpus.Reader) (stop func()) {
-		return progress.New("serve", s.call.err, nil).Reading(ctx, r)
-	})
+	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: neardup.DefaultMaxBody},
+		x.Signer(), func(r *corpus.Reader) (stop func()) {
+			return progress.New("serve", s.call.err, nil).Reading(ctx, r)
+		})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +213,8 @@ func (s *serving) pages(ctx context.Context, x *neardup.Index, verdicts func() m
 		o.Texts = texts
 	}
 	if left := texts.Left(); left > 0 {
-		s.call.logf("--archive: the words of %d documents are not shown: the limit is %d documents", left, archive.MaxDocuments)
+		s.call.logf("--archive: the words of %d documents are not shown: the limit is %d documents",
+			left, archive.MaxDocuments)
 	}
 	return view.New(x, o), texts, nil
 }

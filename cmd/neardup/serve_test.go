@@ -83,7 +83,8 @@ const racerFamily = 5 // documents in a group
 func racedDocument(n int) client.Document {
 	group := n / racerFamily
 	bits := rand.New(rand.NewPCG(uint64(group), 7)).Uint64()
-	return client.Document{Key: fmt.Sprintf("http://%d.example/%d", n%racerFamily, group), Fingerprint: fingerprint.Fingerprint(bits ^ 1<<(n%racerFamily)), Tokens: 100}
+	return client.Document{Key: fmt.Sprintf("http://%d.example/%d", n%racerFamily, group),
+		Fingerprint: fingerprint.Fingerprint(bits ^ 1<<(n%racerFamily)), Tokens: 100}
 }
 
 // isKept reports whether a document, which is checked once, was stored.
@@ -106,12 +107,14 @@ func race(t *testing.T, address string, numbers []int, told chan<- raced) {
 		return
 	}
 	defer c.Close()
-	rand.New(rand.NewPCG(uint64(numbers[0]), 3)).Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
+	rand.New(rand.NewPCG(uint64(numbers[0]), 3)).Shuffle(len(numbers),
+		func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	var wg sync.WaitGroup
 	const racers = 16
 	for r := range racers {
 		wg.Go(func() {
-			for part := range slices.Chunk(numbers[len(numbers)*r/racers:len(numbers)*(r+1)/racers], 1+r%2*7) {
+			for part := range slices.Chunk(numbers[len(numbers)*r/racers:len(numbers)*(r+1)/racers],
+				1+r%2*7) {
 				var docs []client.Document
 				for _, n := range part {
 					docs = append(docs, racedDocument(n))
@@ -184,7 +187,8 @@ func TestServeRace(t *testing.T) {
 		}
 	}
 	for _, line := range all {
-		if !isKept(line.verdict) && (line.verdict != client.Duplicate || line.of != first[line.group]) {
+		if !isKept(line.verdict) && (line.verdict != client.Duplicate ||
+			line.of != first[line.group]) {
 			t.Errorf("%+v; %q is new", line, first[line.group])
 		}
 	}
@@ -196,7 +200,8 @@ func TestServeRace(t *testing.T) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) || len(want) != documents/racerFamily {
-		t.Errorf("%d documents are stored, %d were new, of %d groups", len(got), len(want), documents/racerFamily)
+		t.Errorf("%d documents are stored, %d were new, of %d groups", len(got), len(want),
+			documents/racerFamily)
 	}
 }
 
@@ -239,7 +244,9 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	}
 	listen, dir := freeAddress(t), filepath.Join(t.TempDir(), "ix")
 	cmd := process("serve", "--listen", listen, "--index", dir)
-	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
+	cmd.Path, cmd.Args = "/bin/sh",
+		append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]},
+			cmd.Args[1:]...)
 	server := started(t, listen, cmd)
 	c, err := client.Open(t.Context(), server.address, &client.Options{RetryFor: -1})
 	must(t, err)
@@ -248,7 +255,8 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	for n := 0; err == nil && n < 10_000; n += 100 {
 		docs := make([]client.Document, 100)
 		for i := range docs {
-			docs[i] = client.Document{Key: strings.Repeat("k", 1000) + fmt.Sprint(n+i), Fingerprint: fingerprint.Fingerprint(rand.Uint64()), Tokens: 100}
+			docs[i] = client.Document{Key: strings.Repeat("k", 1000) + fmt.Sprint(n+i),
+				Fingerprint: fingerprint.Fingerprint(rand.Uint64()), Tokens: 100}
 		}
 		var verdicts []client.Verdict
 		verdicts, err = c.CheckDocuments(t.Context(), docs)
@@ -264,7 +272,8 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the server continues after a failed write")
 	}
-	if code := server.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(server.said.String(), "a write to the index failed") {
+	if code := server.cmd.ProcessState.ExitCode(); code != exitFailed ||
+		!strings.Contains(server.said.String(), "a write to the index failed") {
 		t.Errorf("exit code %d: %s", code, server.said)
 	}
 	x, err := neardup.Open(dir, nil)
@@ -283,37 +292,43 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 	listen := freeAddress(t)
 	cmd := process("serve", "--listen", listen, "--index", filepath.Join(t.TempDir(), "ix"))
-	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
+	cmd.Path, cmd.Args = "/bin/sh",
+		append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
 	s := started(t, listen, cmd)
 	http.DefaultClient.CloseIdleConnections()
 	var wg sync.WaitGroup
 	for n := range 60 {
 		wg.Go(func() {
 			caller := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			r, err := caller.Post(s.address+"/v1/check", api.JSONLines, strings.NewReader(fmt.Sprintf(`{"key":"%d","text":"words of page %d"}`, n, n)))
+			r, err := caller.Post(s.address+"/v1/check", api.JSONLines,
+				strings.NewReader(fmt.Sprintf(`{"key":"%d","text":"words of page %d"}`, n, n)))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer r.Body.Close()
-			if said, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(said), `"verdict"`) {
+			if said, err := io.ReadAll(r.Body); err != nil ||
+				!strings.Contains(string(said), `"verdict"`) {
 				t.Errorf("%s, %v", said, err)
 			}
 		})
 	}
 	wg.Wait()
-	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(), "at most 11 connections are open at a time") {
+	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(),
+		"at most 11 connections are open at a time") {
 		t.Error(s.said)
 	}
 }
 
 // TestServeLog tests that the access log has one line per call.
 func TestServeLog(t *testing.T) {
-	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--access-log")
+	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"),
+		"--access-log")
 	r, err := http.Get(server.address + "/v1/document?key=none")
 	must(t, err)
 	r.Body.Close()
-	r, err = http.Post(server.address+"/v1/check", api.JSONLines, strings.NewReader(`{"key":"a","text":"some words"}`+"\n"+`{"key":"b","text":""}`))
+	r, err = http.Post(server.address+"/v1/check", api.JSONLines,
+		strings.NewReader(`{"key":"a","text":"some words"}`+"\n"+`{"key":"b","text":""}`))
 	must(t, err)
 	r.Body.Close()
 	if code := server.end(syscall.SIGTERM); code != exitDone {
@@ -333,7 +348,8 @@ func TestServeLog(t *testing.T) {
 			if !strings.HasPrefix(call.From, "127.0.0.1:") || call.Took <= 0 {
 				t.Error(line)
 			}
-			calls = append(calls, fmt.Sprint(call.Call, " ", call.Status, " ", call.Documents, " ", call.Error))
+			calls = append(calls, fmt.Sprint(call.Call, " ", call.Status, " ", call.Documents,
+				" ", call.Error))
 		}
 	}
 	if want := []string{`get 404 0 no document has the key "none": duplicates and skipped pages are not stored; to find out which stored page one resembles, send it to POST /v1/explain`, "check 200 2 "}; !slices.Equal(calls, want) {
@@ -353,8 +369,11 @@ func TestServeAsDeployed(t *testing.T) {
 	_, cmd, _ := strings.Cut(string(docker), "\nCMD ")
 	must(t, json.Unmarshal([]byte(cmd), &image))
 	for what, args := range map[string][]string{"unit": strings.Fields(command), "image": image} {
-		dir, token, listen := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n"), freeAddress(t)
-		in := strings.NewReplacer("${CREDENTIALS_DIRECTORY}/token", token, "/token", token, "/var/lib/neardup/pages.neardup", dir+"/pages.neardup", "/var/lib/neardup", dir, "pages.neardup", dir+"/pages.neardup", ":7490", listen)
+		dir, token, listen := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n"),
+			freeAddress(t)
+		in := strings.NewReplacer("${CREDENTIALS_DIRECTORY}/token", token, "/token", token,
+			"/var/lib/neardup/pages.neardup", dir+"/pages.neardup", "/var/lib/neardup", dir,
+			"pages.neardup", dir+"/pages.neardup", ":7490", listen)
 		for i := range args {
 			args[i] = in.Replace(args[i])
 		}
@@ -362,11 +381,13 @@ func TestServeAsDeployed(t *testing.T) {
 			t.Fatalf("%s: %q", what, args)
 		}
 		server := startServe(t, listen, args[1:]...)
-		c, err := client.Open(t.Context(), server.address, &client.Options{Token: "0123456789abcdef"})
+		c, err := client.Open(t.Context(), server.address,
+			&client.Options{Token: "0123456789abcdef"})
 		if err != nil {
 			t.Fatal(what, err)
 		}
-		if v, err := c.Check(t.Context(), client.Page{URL: "a", Body: []byte("some words")}); err != nil || v.Status != client.New {
+		if v, err := c.Check(t.Context(), client.Page{URL: "a",
+			Body: []byte("some words")}); err != nil || v.Status != client.New {
 			t.Error(what, v, err)
 		}
 		c.Close()
@@ -384,11 +405,13 @@ func TestServeAsDeployed(t *testing.T) {
 func TestServeScrapy(t *testing.T) {
 	python := testenv.Program(t, "python3")
 	token := writeFile(t, "token", "0123456789abcdef\n")
-	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"), "--token-file", token)
+	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"),
+		"--token-file", token)
 	crawl := exec.Command(python, "testdata/scrapy/crawl.py", server.address, "0123456789abcdef")
 	crawl.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
 	out, err := crawl.CombinedOutput()
-	if want := "kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"; err != nil || string(out) != want {
+	if want := "kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"; err != nil ||
+		string(out) != want {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -399,30 +422,36 @@ func TestServePython(t *testing.T) {
 	var pages strings.Builder
 	want := ""
 	for n := range 600 {
-		fmt.Fprintf(&pages, `{"key":"%d","text":"page %d of many pages, that has number %d"}`+"\n", n, n/2, n/2*7919)
+		fmt.Fprintf(&pages, `{"key":"%d","text":"page %d of many pages, that has number %d"}`+"\n",
+			n, n/2, n/2*7919)
 		if n%2 == 0 {
 			want += fmt.Sprintln(n)
 		}
 	}
 	fmt.Fprintln(&pages, `{"key":"empty","text":""}`)
 	want += "empty\n" // skipped
-	file, token := writeFile(t, "pages.jsonl", pages.String()), writeFile(t, "token", "0123456789abcdef\n")
+	file, token := writeFile(t, "pages.jsonl", pages.String()),
+		writeFile(t, "token", "0123456789abcdef\n")
 	listen, ix := freeAddress(t), filepath.Join(t.TempDir(), "ix")
 	startServe(t, listen, "--index", ix, "--max-distance", "0", "--token-file", token)
-	out, err := exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
+	out, err := exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file,
+		"0123456789abcdef").CombinedOutput()
 	if err != nil || string(out) != want {
 		t.Errorf("%v, %d lines: %.300s", err, bytes.Count(out, []byte("\n")), out)
 	}
-	out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file, "0123456789abcdef").CombinedOutput()
+	out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file,
+		"0123456789abcdef").CombinedOutput()
 	if err != nil || string(out) != want { // now unchanged
 		t.Errorf("again: %v, %.300s", err, out)
 	}
-	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file).CombinedOutput(); err == nil {
+	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen,
+		file).CombinedOutput(); err == nil {
 		t.Errorf("without the token: %s", out)
 	}
 	large := exec.Command(python, "testdata/scrapy/large.py", "http://"+listen, "0123456789abcdef")
 	large.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
-	want = "skipped too large: 18500000 bytes, limit 1048576\nskipped too large: 18500000 bytes, limit 16777216\nnew\n"
+	want = "skipped too large: 18500000 bytes, limit 1048576\nskipped too large: 18500000 bytes, " +
+		"limit 16777216\nnew\n"
 	if out, err = large.CombinedOutput(); err != nil || string(out) != want {
 		t.Errorf("large pages: %v, %s", err, out)
 	}

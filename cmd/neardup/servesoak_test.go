@@ -101,7 +101,8 @@ func (s *soak) crawl(ctx context.Context, crawler int) error {
 		}
 		s.done.Add(int64(len(verdicts)))
 		for i, v := range verdicts {
-			if v.Status != visits[i].want || v.Status == client.Duplicate && v.Of.Key != visits[i-1].key {
+			if v.Status != visits[i].want || v.Status == client.Duplicate &&
+				v.Of.Key != visits[i-1].key {
 				return fmt.Errorf("%+v is %+v", visits[i], v)
 			}
 		}
@@ -127,7 +128,8 @@ func (s *soak) maintain(ctx context.Context) error {
 		name := strconv.FormatInt(n, 10)
 		err := s.post(ctx, "/v1/checkpoint?name="+name)
 		if err == nil {
-			err = errors.Join(os.RemoveAll(filepath.Join(s.checkpoints, name)), s.post(ctx, "/v1/compact"))
+			err = errors.Join(os.RemoveAll(filepath.Join(s.checkpoints, name)),
+				s.post(ctx, "/v1/compact"))
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -207,7 +209,8 @@ func TestServeSoak(t *testing.T) {
 	case testenv.Race || testing.Short() || os.Getenv("NEARDUP_CI") == "":
 		s.documents, s.keys = 4_000, 1_200
 	}
-	s.server = startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir, "--cache", "64MiB")
+	s.server = startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir,
+		"--cache", "64MiB")
 	var err error
 	if s.client, err = client.Open(t.Context(), s.server.address, nil); err != nil {
 		t.Fatal(err)

@@ -20,13 +20,15 @@ import (
 // recognize the stored documents and find the same duplicates.
 func TestDocumentsTwice(t *testing.T) {
 	t.Parallel()
-	t.Run("samples", func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
+	t.Run("samples",
+		func(t *testing.T) { dedupTwice(t, "internal/corpus/testdata", "../../testdata/crawl") })
 	t.Run("real", func(t *testing.T) {
 		if testenv.Race {
 			t.Skip("the samples have all kinds of inputs")
 		}
 		data := testgen.Shared(t, "")
-		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "recrawls"), filepath.Join(data, "pages")}
+		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "recrawls"),
+			filepath.Join(data, "pages")}
 		if testing.Short() {
 			folders = folders[:1]
 		} else if os.Getenv("NEARDUP_CI") == "" {
@@ -72,7 +74,8 @@ func dedupTwice(t *testing.T, folders ...string) {
 	}
 }
 
-var accountLine = regexp.MustCompile(`(?m)^(\d+) records in \d+ files: (\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
+var accountLine = regexp.MustCompile(
+	`(?m)^(\d+) records in \d+ files: (\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
 
 // verdictsOf runs dedup, checks that its summary adds up, and returns its lines.
 func verdictsOf(t *testing.T, args []string) []documents.Line {

@@ -38,24 +38,32 @@ func TestSiteTexts(t *testing.T) {
 		for line := range strings.Lines(out) {
 			var v documents.Line
 			must(t, json.Unmarshal([]byte(line), &v))
-			if content, _, _ := strings.Cut(strings.TrimPrefix(v.Key, "http://"), "?"); v.Verdict == "new" {
+			if content, _, _ := strings.Cut(strings.TrimPrefix(v.Key, "http://"),
+				"?"); v.Verdict == "new" {
 				stored[content] = true
 			}
 		}
 		kept[separate] = len(stored)
-		const warning, advice = "different texts of one site are duplicates of \"http://product-latin-", "set a smaller SiteTexts (--site-texts)"
-		if code != exitDone || strings.Contains(errs, warning) == separate || strings.Contains(errs, advice) == separate {
+		const warning, advice = "different texts of one site are duplicates of " +
+			"\"http://product-latin-", "set a smaller SiteTexts (--site-texts)"
+		if code != exitDone || strings.Contains(errs, warning) == separate ||
+			strings.Contains(errs, advice) == separate {
 			t.Errorf("separate %v: %d, %s", separate, code, errs)
 		}
-		if text := readFile(t, report); strings.Contains(text, "different texts of one site") == separate {
-			t.Errorf("separate %v: the report does not say the same as the summary: %.2000s", separate, text)
+		if text := readFile(t, report); strings.Contains(text,
+			"different texts of one site") == separate {
+			t.Errorf("separate %v: the report does not say the same as the summary: %.2000s",
+				separate, text)
 		}
-		if _, out, _ := runHere("", "stats", "--index", dir); strings.Contains(out, `"crowded":"about `) == separate {
+		if _, out, _ := runHere("", "stats", "--index", dir); strings.Contains(out,
+			`"crowded":"about `) == separate {
 			t.Errorf("separate %v: stats after a restart: %s", separate, out)
 		}
 	}
 	if len(contents) != 8*40 || kept[false] > len(contents)/4 || kept[true] < len(contents)*9/10 {
-		t.Errorf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false], kept[true], len(contents))
+		t.Errorf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false],
+			kept[true], len(contents))
 	}
-	t.Logf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false], kept[true], len(contents))
+	t.Logf("%d products are kept with --site-texts -1, %d by default, of %d", kept[false],
+		kept[true], len(contents))
 }

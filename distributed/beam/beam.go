@@ -65,7 +65,8 @@ func (o *Options) must(most int) {
 	case o.MaxDistance < 0 || o.MaxDistance > most:
 		panic(fmt.Errorf("%w: MaxDistance is %d, not in 0..%d", ErrOptions, o.MaxDistance, most))
 	case o.Groups < 1 || o.Groups > maxGroups || o.Groups&(o.Groups-1) != 0:
-		panic(fmt.Errorf("%w: Groups is %d, not a power of two up to %d", ErrOptions, o.Groups, maxGroups))
+		panic(fmt.Errorf("%w: Groups is %d, not a power of two up to %d", ErrOptions,
+			o.Groups, maxGroups))
 	case o.MemoryBytes < 16<<20:
 		panic(fmt.Errorf("%w: MemoryBytes is %d, less than 16 MiB", ErrOptions, o.MemoryBytes))
 	}
@@ -87,7 +88,9 @@ type Match struct{ Query, Found fingerprint.Fingerprint }
 type Member struct{ Cluster, Fingerprint fingerprint.Fingerprint }
 
 func init() {
-	beam.RegisterCoder(reflect.TypeFor[Batch](), func(b Batch) []byte { return packed(b.Fingerprints) }, func(data []byte) (Batch, error) {
+	beam.RegisterCoder(reflect.TypeFor[Batch](), func(b Batch) []byte {
+		return packed(b.Fingerprints)
+	}, func(data []byte) (Batch, error) {
 		fps, err := unpacked(data)
 		return Batch{fps}, err
 	})
@@ -134,7 +137,9 @@ func tablesFor(k, groups int) tables {
 }
 
 // turned rotates a fingerprint so that the block of a table leads. This does not change distances.
-func (t *tables) turned(table int, f fp) fp { return fp(bits.RotateLeft64(uint64(f), table*t.Step)) }
+func (t *tables) turned(table int, f fp) fp {
+	return fp(bits.RotateLeft64(uint64(f), table*t.Step))
+}
 
 func (t *tables) back(table int, f fp) fp { return fp(bits.RotateLeft64(uint64(f), -table*t.Step)) }
 

@@ -73,7 +73,8 @@ func (p *pipeline) run() {
 	}
 	for i, w := range p.wants {
 		if got := linesOf(p.T, p.file(i)); !slices.Equal(got, w.lines) {
-			p.Errorf("%s: %d lines, want %d: %.500q, want %.500q", w.name, len(got), len(w.lines), got, w.lines)
+			p.Errorf("%s: %d lines, want %d: %.500q, want %.500q", w.name, len(got),
+				len(w.lines), got, w.lines)
 		}
 	}
 }
@@ -123,7 +124,8 @@ func brutePairs(fps []fp, k int) (pairs []Pair) {
 // pairLines returns the sorted lines of pairs.
 func pairLines(pairs []Pair) (lines []string) {
 	for _, p := range pairs {
-		lines = append(lines, fmt.Sprintf(`{"first":{"fingerprint":"%016x"},"second":{"fingerprint":"%016x"},"distance":%d}`,
+		lines = append(lines, fmt.Sprintf(
+			`{"first":{"fingerprint":"%016x"},"second":{"fingerprint":"%016x"},"distance":%d}`,
 			uint64(p.First), uint64(p.Second), p.First.Distance(p.Second)))
 	}
 	slices.Sort(lines)
@@ -139,13 +141,15 @@ func componentLines(pairs []Pair) (lines []string) {
 	for changed := true; changed; {
 		changed = false
 		for _, p := range pairs {
-			if m := min(least[p.First], least[p.Second]); least[p.First] != m || least[p.Second] != m {
+			if m := min(least[p.First], least[p.Second]); least[p.First] != m ||
+				least[p.Second] != m {
 				least[p.First], least[p.Second], changed = m, m, true
 			}
 		}
 	}
 	for node, of := range least {
-		lines = append(lines, fmt.Sprintf(`{"cluster":"%016x","fingerprint":"%016x"}`, uint64(of), uint64(node)))
+		lines = append(lines, fmt.Sprintf(`{"cluster":"%016x","fingerprint":"%016x"}`,
+			uint64(of), uint64(node)))
 	}
 	return lines
 }
@@ -156,7 +160,8 @@ func TestPairsAndClustersMatchBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		p := newPipeline(t)
 		fps := keysOf(shape, r, 300)
-		for _, o := range []Options{{MaxDistance: 0, Groups: 32}, {MaxDistance: 1, Groups: 1}, {MaxDistance: 3}, {MaxDistance: 6, Groups: 1 << 16},
+		for _, o := range []Options{{MaxDistance: 0, Groups: 32}, {MaxDistance: 1, Groups: 1},
+			{MaxDistance: 3}, {MaxDistance: 6, Groups: 1 << 16},
 			{MaxDistance: 20, Groups: 4}, {MaxDistance: 64, Groups: 32}} {
 			pairs := brutePairs(fps, o.MaxDistance)
 			name := fmt.Sprintf("seed %d, %s, %+v", seed, shape.Name, o)
@@ -181,11 +186,15 @@ func TestScanMatchesBruteForce(t *testing.T) {
 			for _, f := range collection {
 				for _, q := range distinct(queries) {
 					if q.Distance(f) <= k {
-						lines = append(lines, fmt.Sprintf(`{"query":"%016x","found":"%016x","distance":%d}`, uint64(q), uint64(f), q.Distance(f)))
+						lines = append(lines,
+							fmt.Sprintf(`{"query":"%016x","found":"%016x","distance":%d}`,
+								uint64(q), uint64(f), q.Distance(f)))
 					}
 				}
 			}
-			p.want(fmt.Sprintf("seed %d, %s, k = %d", seed, shape.Name, k), Scan(p.root, Options{MaxDistance: k}, p.batches(queries, 30), p.batches(collection, 90)), lines)
+			p.want(fmt.Sprintf("seed %d, %s, k = %d", seed, shape.Name, k),
+				Scan(p.root, Options{MaxDistance: k}, p.batches(queries, 30),
+					p.batches(collection, 90)), lines)
 		}
 		p.run()
 	}
@@ -197,7 +206,8 @@ func blobsOfGroups(t *testing.T, d *distribute, fps []fp) map[int][][]byte {
 	ctx := context.Background()
 	blobs := map[int][][]byte{}
 	emit := func(key int, blob []byte) { blobs[key] = append(blobs[key], blob) }
-	err := errors.Join(d.StartBundle(ctx, emit), d.ProcessElement(ctx, Batch{fps}, emit), d.FinishBundle(ctx, emit))
+	err := errors.Join(d.StartBundle(ctx, emit), d.ProcessElement(ctx, Batch{fps}, emit),
+		d.FinishBundle(ctx, emit))
 	must(t, err)
 	return blobs
 }
@@ -268,16 +278,22 @@ func TestGroupsOfSeveralBundles(t *testing.T) {
 	}{{1 << 20, nil}, {largest*4/3 + 2, nil}, {largest, ErrMemory}, {largest / 2, ErrMemory}} {
 		var got []Pair
 		var failed error
-		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3, MemoryBytes: int64(c.memory) * groupBytes}}
+		j := &joinGroup{Tables: d.Tables, Options: Options{MaxDistance: 3,
+			MemoryBytes: int64(c.memory) * groupBytes}}
 		for key := range first {
-			blobs := slices.Concat(first[key], second[key], first[key]) // the last one is like a third bundle
-			failed = errors.Join(failed, j.ProcessElement(context.Background(), key, eachOf(blobs), func(p Pair) { got = append(got, p) }))
+			// the last one is like a third bundle
+			blobs := slices.Concat(first[key], second[key], first[key])
+			failed = errors.Join(failed, j.ProcessElement(context.Background(), key, eachOf(blobs),
+				func(p Pair) { got = append(got, p) }))
 		}
 		if !errors.Is(failed, c.want) {
-			t.Errorf("seed %d, memory for %d of %d: %v, want %v", seed, c.memory, largest, failed, c.want)
+			t.Errorf("seed %d, memory for %d of %d: %v, want %v", seed, c.memory, largest,
+				failed, c.want)
 		}
-		if lines, want := pairLines(got), pairLines(brutePairs(fps, 3)); failed == nil && !slices.Equal(lines, want) {
-			t.Errorf("seed %d, memory for %d of %d: %d pairs, want %d", seed, c.memory, largest, len(lines), len(want))
+		if lines, want := pairLines(got), pairLines(brutePairs(fps, 3)); failed == nil &&
+			!slices.Equal(lines, want) {
+			t.Errorf("seed %d, memory for %d of %d: %d pairs, want %d", seed, c.memory, largest,
+				len(lines), len(want))
 		}
 	}
 }
@@ -285,8 +301,10 @@ func TestGroupsOfSeveralBundles(t *testing.T) {
 // TestBrokenBlobs tests that damaged blobs give an error, and never a panic.
 func TestBrokenBlobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
-	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)}, []fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
-	if got, err := appendFingerprints(nil, blob); err != nil || !slices.Equal(got, []fp{1, 2, 3, 1 << 40, 1 << 63}) {
+	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)},
+		[]fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
+	if got, err := appendFingerprints(nil, blob); err != nil ||
+		!slices.Equal(got, []fp{1, 2, 3, 1 << 40, 1 << 63}) {
 		t.Fatalf("a whole blob gives %v, %v", got, err)
 	}
 	for n := 1; n < 4; n++ {
@@ -327,14 +345,16 @@ func TestTables(t *testing.T) {
 				for table := range tb.N {
 					a, b := tb.turned(table, f), tb.turned(table, g)
 					if tb.back(table, a) != f || tb.tableOf(tb.key(table, tb.group(a))) != table {
-						t.Fatalf("k = %d, %d groups: table %d turns %v so that it is lost", k, groups, table, f)
+						t.Fatalf("k = %d, %d groups: table %d turns %v so that it is lost", k,
+							groups, table, f)
 					}
 					if tb.group(a) == tb.group(b) && tb.first(table, f, g) {
 						firsts++
 					}
 				}
 				if firsts != 1 {
-					t.Fatalf("seed %d, k = %d, %d groups: %v and %v are found %d times", seed, k, groups, f, g, firsts)
+					t.Fatalf("seed %d, k = %d, %d groups: %v and %v are found %d times", seed, k,
+						groups, f, g, firsts)
 				}
 			}
 		}
@@ -349,11 +369,14 @@ func TestEmittersThatPanic(t *testing.T) {
 	tables := tablesFor(1, 1)
 	blobs := blobsOfGroups(t, &distribute{Tables: tables}, fps)[0]
 	j := joinGroup{tables, Options{MaxDistance: 1, MemoryBytes: 16 << 20}}
-	if err := j.ProcessElement(t.Context(), 0, eachOf(blobs), func(Pair) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
+	if err := j.ProcessElement(t.Context(), 0, eachOf(blobs),
+		func(Pair) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
 		t.Errorf("joinGroup: %v", err)
 	}
 	s := scanBatch{MaxDistance: 1}
-	if err := s.ProcessElement(t.Context(), window.GlobalWindow{}, Batch{fps}, eachOf([]Batch{{slices.Clone(fps)}}), func(Match) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
+	if err := s.ProcessElement(t.Context(), window.GlobalWindow{}, Batch{fps},
+		eachOf([]Batch{{slices.Clone(fps)}}), func(Match) { panic(failing) }); err == nil ||
+		!strings.Contains(err.Error(), "behind") {
 		t.Errorf("scanBatch: %v", err)
 	}
 }

@@ -49,7 +49,8 @@ func appendFingerprints(dst []fp, blob []byte) ([]fp, error) {
 		length := int64(binary.LittleEndian.Uint32(blob[at:]))
 		at += 4
 		if length > int64(len(blob)-at) {
-			return nil, fmt.Errorf("%w: blob ends at %d, a chunk of %d bytes begins at %d", errData, len(blob), length, at)
+			return nil, fmt.Errorf("%w: blob ends at %d, a chunk of %d bytes begins at %d", errData,
+				len(blob), length, at)
 		}
 		var err error
 		if dst, err = appendChunk(dst, blob[at:at+int(length)]); err != nil {

@@ -35,7 +35,8 @@ func Clusters(s beam.Scope, o Options, fingerprints beam.PCollection) beam.PColl
 func Components(s beam.Scope, o Options, pairs beam.PCollection) beam.PCollection {
 	o.must(64)
 	s = s.Scope("neardup.Components")
-	return beam.ParDo(s, &unite{o.MemoryBytes}, beam.GroupByKey(s, beam.ParDo(s, &contract{}, pairs)))
+	return beam.ParDo(s, &unite{o.MemoryBytes}, beam.GroupByKey(s,
+		beam.ParDo(s, &contract{}, pairs)))
 }
 
 // contract reduces the pairs of a bundle to a forest.
@@ -52,7 +53,8 @@ func (c *contract) StartBundle(context.Context, func(int, []byte)) error {
 }
 
 func (c *contract) ProcessElement(ctx context.Context, p Pair, emit func(int, []byte)) error {
-	if c.pending = append(c.pending, selfjoin.Pair{First: p.First, Second: p.Second}); len(c.pending) < mostPairs {
+	if c.pending = append(c.pending, selfjoin.Pair{First: p.First, Second: p.Second}); len(
+		c.pending) < mostPairs {
 		return nil
 	}
 	return c.FinishBundle(ctx, emit)
@@ -68,7 +70,8 @@ func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error
 	if err != nil {
 		return err
 	}
-	roots, err := selfjoin.Components(nodes.Len(), func(found func([][2]selfjoin.Node) error) error { return found(nodes.Edges(c.pending)) })
+	roots, err := selfjoin.Components(nodes.Len(),
+		func(found func([][2]selfjoin.Node) error) error { return found(nodes.Edges(c.pending)) })
 	for node, root := range roots {
 		if selfjoin.Node(node) != root {
 			edges = append(edges, nodes.Fingerprint(selfjoin.Node(node)), nodes.Fingerprint(root))
@@ -85,29 +88,33 @@ func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error
 // 2014), until a round changes nothing.
 type unite struct{ Memory int64 }
 
-func (u *unite) ProcessElement(ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member)) error {
+func (u *unite) ProcessElement(
+	ctx context.Context, _ int, blobs func(*[]byte) bool, emit func(Member),
+) error {
 	edges, err := u.ascending(ctx, edgesOf(blobs))
 	for changed := true; err == nil && changed; {
 		changed = false
 		// Large star: connect each larger neighbor of a node with the smallest neighbor.
-		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, _ bool) []edge {
-			if e[1] < e[0] {
-				return out
-			}
-			changed = changed || least != e[0]
-			return append(out, edge{e[1], least})
-		}))
+		edges, err = u.ascending(ctx,
+			stars(edges, func(out []edge, e edge, least uint64, _ bool) []edge {
+				if e[1] < e[0] {
+					return out
+				}
+				changed = changed || least != e[0]
+				return append(out, edge{e[1], least})
+			}))
 		if err != nil {
 			break
 		}
 		// Small star: connect a node and its smaller neighbors with the smallest neighbor.
-		edges, err = u.ascending(ctx, stars(edges, func(out []edge, e edge, least uint64, first bool) []edge {
-			node := e[0]
-			if !first {
-				changed, node = true, e[1]
-			}
-			return append(out, edge{node, least}, edge{least, node})
-		}))
+		edges, err = u.ascending(ctx,
+			stars(edges, func(out []edge, e edge, least uint64, first bool) []edge {
+				node := e[0]
+				if !first {
+					changed, node = true, e[1]
+				}
+				return append(out, edge{node, least}, edge{least, node})
+			}))
 	}
 	if err != nil {
 		return err
@@ -152,7 +159,9 @@ func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
 
 // ascending sorts edges by the other end and then by the node, since the sort is stable. Edges that
 // do not fit in memory are in temporary files until the caller iterates over them.
-func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (iter.Seq2[[]edge, error], error) {
+func (u *unite) ascending(
+	ctx context.Context, edges iter.Seq2[[]edge, error],
+) (iter.Seq2[[]edge, error], error) {
 	for range 2 {
 		s := extsort.New[edge](extsort.Options{MemoryBytes: u.Memory / 2})
 		for some, err := range edges {
@@ -173,7 +182,9 @@ func (u *unite) ascending(ctx context.Context, edges iter.Seq2[[]edge, error]) (
 
 // stars yields the results of f for the distinct ascending edges, each with the smallest of its
 // node and the node's neighbors. first is true for the first edge of a node.
-func stars(edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge) iter.Seq2[[]edge, error] {
+func stars(
+	edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge,
+) iter.Seq2[[]edge, error] {
 	return func(yield func([]edge, error) bool) {
 		var out []edge
 		var last edge

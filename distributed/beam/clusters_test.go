@@ -49,19 +49,22 @@ func TestComponentsAreUnionFind(t *testing.T) {
 			}
 			var got []string
 			u := &unite{Memory: 1 << 20}
-			if err := u.ProcessElement(t.Context(), 0, eachOf(blobs), func(m Member) { got = append(got, memberLine(m)) }); err != nil {
+			if err := u.ProcessElement(t.Context(), 0, eachOf(blobs),
+				func(m Member) { got = append(got, memberLine(m)) }); err != nil {
 				t.Fatal(err)
 			}
 			want := componentLines(pairs)
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
-				t.Errorf("seed %d, %s, random %t: %d members, want %d", seed, g.name, random, len(got), len(want))
+				t.Errorf("seed %d, %s, random %t: %d members, want %d", seed, g.name, random,
+					len(got), len(want))
 			}
 		}
 	}
 	for _, n := range []int{1, 8, 15, 24} {
-		if err := (&unite{Memory: 1 << 20}).ProcessElement(t.Context(), 0, eachOf([][]byte{make([]byte, n)}), func(Member) {}); !errors.Is(err, errData) {
+		if err := (&unite{Memory: 1 << 20}).ProcessElement(t.Context(), 0,
+			eachOf([][]byte{make([]byte, n)}), func(Member) {}); !errors.Is(err, errData) {
 			t.Errorf("edges of %d bytes: %v", n, err)
 		}
 	}

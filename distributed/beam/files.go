@@ -37,9 +37,10 @@ func init() {
 type Format string
 
 const (
-	U64LE Format = "u64le"        // 8 bytes per fingerprint, little-endian
-	Lines Format = "fingerprints" // one per line, as fingerprint.Parse reads it; text after a tab is ignored
-	JSONL Format = "jsonl"        // one object per line with the string field "fingerprint"
+	U64LE Format = "u64le" // 8 bytes per fingerprint, little-endian
+	// one per line, as fingerprint.Parse reads it; text after a tab is ignored
+	Lines Format = "fingerprints"
+	JSONL Format = "jsonl" // one object per line with the string field "fingerprint"
 )
 
 // ErrFormat means that a format is unknown, or that a file does not have its format.
@@ -75,9 +76,12 @@ type divide struct {
 	Length int64 // the length of a part in bytes, a multiple of 8
 }
 
-func (d *divide) ProcessElement(ctx context.Context, file fileio.FileMetadata, emit func(shard)) error {
+func (d *divide) ProcessElement(
+	ctx context.Context, file fileio.FileMetadata, emit func(shard),
+) error {
 	if d.Format == U64LE && file.Size%8 != 0 {
-		return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat, file.Path, file.Size)
+		return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat,
+			file.Path, file.Size)
 	}
 	in, err := open(ctx, file.Path)
 	if err != nil {
@@ -213,7 +217,8 @@ func JSON(s beam.Scope, found beam.PCollection) beam.PCollection {
 }
 
 func pairLine(p Pair) string {
-	return fmt.Sprintf(`{"first":{"fingerprint":"%v"},"second":{"fingerprint":"%v"},"distance":%d}`, p.First, p.Second, p.Distance())
+	return fmt.Sprintf(`{"first":{"fingerprint":"%v"},"second":{"fingerprint":"%v"},"distance":%d}`,
+		p.First, p.Second, p.Distance())
 }
 
 func memberLine(m Member) string {
@@ -221,7 +226,8 @@ func memberLine(m Member) string {
 }
 
 func matchLine(m Match) string {
-	return fmt.Sprintf(`{"query":"%v","found":"%v","distance":%d}`, m.Query, m.Found, m.Query.Distance(m.Found))
+	return fmt.Sprintf(`{"query":"%v","found":"%v","distance":%d}`, m.Query, m.Found,
+		m.Query.Distance(m.Found))
 }
 
 // Write writes the lines of a PCollection<string> to files, in no particular order: to one file
@@ -234,7 +240,8 @@ func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
 	s = s.Scope("neardup.Write")
 	blobs := beam.ParDo(s, &gatherLines{Files: files}, lines)
 	empty := beam.ParDo(s, everyFile, beam.Create(s, files))
-	beam.ParDo0(s, &writeFile{Name: name, Files: files}, beam.GroupByKey(s, beam.Flatten(s, blobs, empty)))
+	beam.ParDo0(s, &writeFile{Name: name, Files: files},
+		beam.GroupByKey(s, beam.Flatten(s, blobs, empty)))
 }
 
 // everyFile makes the files without lines.
@@ -280,7 +287,9 @@ type writeFile struct {
 	Files int
 }
 
-func (w *writeFile) ProcessElement(ctx context.Context, number int, blobs func(*[]byte) bool) (err error) {
+func (w *writeFile) ProcessElement(
+	ctx context.Context, number int, blobs func(*[]byte) bool,
+) (err error) {
 	name := w.Name
 	if w.Files > 1 {
 		name = fmt.Sprintf("%s-%05d-of-%05d", name, number, w.Files)

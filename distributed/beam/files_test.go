@@ -54,9 +54,11 @@ func readAll(file string, format Format, length int64) (fps []fp, err error) {
 	}
 	ctx := context.Background()
 	d := &divide{Format: format, Length: length}
-	if e := d.ProcessElement(ctx, fileio.FileMetadata{Path: file, Size: info.Size()}, func(part shard) {
-		err = errors.Join(err, (&read{}).ProcessElement(ctx, part, func(b Batch) { fps = append(fps, b.Fingerprints...) }))
-	}); e != nil {
+	if e := d.ProcessElement(ctx, fileio.FileMetadata{Path: file, Size: info.Size()},
+		func(part shard) {
+			err = errors.Join(err, (&read{}).ProcessElement(ctx, part,
+				func(b Batch) { fps = append(fps, b.Fingerprints...) }))
+		}); e != nil {
 		return nil, e
 	}
 	return fps, err
@@ -74,8 +76,10 @@ func TestPartsHaveEachLineOnce(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 3, 50} {
 			file := written(t, r, format, fps[:n])
 			for _, length := range []int64{8, 16, 24, 40, 104, 1024} {
-				if got, err := readAll(file, format, length); err != nil || !slices.Equal(got, fps[:n]) {
-					t.Fatalf("seed %d, %s, %d fingerprints in parts of %d: %d, %v", seed, format, n, length, len(got), err)
+				if got, err := readAll(file, format, length); err != nil ||
+					!slices.Equal(got, fps[:n]) {
+					t.Fatalf("seed %d, %s, %d fingerprints in parts of %d: %d, %v", seed, format, n,
+						length, len(got), err)
 				}
 			}
 		}
@@ -92,19 +96,23 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{"a number cut off", U64LE, "123456789", ErrFormat, "9 bytes"},
 		{"no fingerprint", Lines, "00000000000000ff\nnonsense\n", ErrFormat, "line at 17"},
-		{"no JSON", JSONL, "{\"fingerprint\":\"00000000000000ff\"}\nnonsense\n", ErrFormat, "line at 35"},
+		{"no JSON", JSONL, "{\"fingerprint\":\"00000000000000ff\"}\nnonsense\n",
+			ErrFormat, "line at 35"},
 		{"an object without one", JSONL, "{}\n", ErrFormat, `no "fingerprint"`},
 		{"a long line", Lines, strings.Repeat("0", maxLine+1), ErrFormat, "line at 0"},
 	} {
 		file := writtenAs(t, []byte(c.data))
-		if _, err := readAll(file, c.format, 1<<20); !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) || !strings.Contains(fmt.Sprint(err), file) {
+		if _, err := readAll(file, c.format, 1<<20); !errors.Is(err, c.want) ||
+			!strings.Contains(fmt.Sprint(err), c.says) || !strings.Contains(fmt.Sprint(err), file) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	for pattern, says := range map[string]string{filepath.Join(t.TempDir(), "none-*"): "no files matching", "nonsense://file": "nonsense"} {
+	for pattern, says := range map[string]string{filepath.Join(t.TempDir(),
+		"none-*"): "no files matching", "nonsense://file": "nonsense"} {
 		p := newPipeline(t)
 		Read(p.root, Lines, pattern)
-		if _, err := prism.Execute(t.Context(), p.Pipeline); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := prism.Execute(t.Context(), p.Pipeline); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
@@ -127,19 +135,22 @@ func TestFilesThroughAPipeline(t *testing.T) {
 	for _, files := range []int{1, 3} {
 		p := newPipeline(t)
 		first, second := written(t, r, Lines, fps[:1000]), written(t, r, Lines, fps[1000:])
-		found := Pairs(p.root, Options{MaxDistance: 2}, Read(p.root, Lines, first, filepath.Join(filepath.Dir(second), "*")))
+		found := Pairs(p.root, Options{MaxDistance: 2},
+			Read(p.root, Lines, first, filepath.Join(filepath.Dir(second), "*")))
 		output := filepath.Join(t.TempDir(), "out")
 		Write(p.root, output, files, JSON(p.root, found))
 		none := filepath.Join(t.TempDir(), "none")
 		Write(p.root, none, files, JSON(p.root, Pairs(p.root, Options{}, p.batches(fps, 100))))
 		p.run()
-		for name, want := range map[string][]string{output: pairLines(brutePairs(fps, 2)), none: nil} {
+		for name, want := range map[string][]string{output: pairLines(brutePairs(fps, 2)),
+			none: nil} {
 			names := []string{name}
 			if files > 1 {
 				names, _ = filepath.Glob(name + "-0000[0-2]-of-00003")
 			}
 			if got := linesOf(t, names...); len(names) != files || !slices.Equal(got, want) {
-				t.Errorf("%d of %d files with %d lines, want %d", len(names), files, len(got), len(want))
+				t.Errorf("%d of %d files with %d lines, want %d", len(names), files,
+					len(got), len(want))
 			}
 		}
 	}

@@ -98,7 +98,9 @@ func packGroups(t *tables, set *selfjoin.Set) [][]byte {
 	groups.SetLimit(runtime.GOMAXPROCS(0))
 	for from := 0; from < set.Len(); {
 		group := t.group(set.Fingerprint(selfjoin.Node(from)))
-		n := sort.Search(set.Len()-from, func(i int) bool { return t.group(set.Fingerprint(selfjoin.Node(from+i))) > group })
+		n := sort.Search(set.Len()-from, func(i int) bool {
+			return t.group(set.Fingerprint(selfjoin.Node(from+i))) > group
+		})
 		first, end := selfjoin.Node(from), selfjoin.Node(from+n)
 		from += n
 		groups.Go(func() error {
@@ -120,7 +122,9 @@ type joinGroup struct {
 // sorting and joining.
 const groupBytes = 24
 
-func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Pair)) error {
+func (j *joinGroup) ProcessElement(
+	ctx context.Context, key int, blobs func(*[]byte) bool, emit func(Pair),
+) error {
 	t, table := &j.Tables, j.Tables.tableOf(key)
 	var out emitting
 	found := func(_ int, pairs []selfjoin.Pair) error {
@@ -146,7 +150,8 @@ func (j *joinGroup) ProcessElement(ctx context.Context, key int, blobs func(*[]b
 		// Several bundles may have the same fingerprint.
 		slices.Sort(group)
 		if group = slices.Compact(group); len(group) > limit*3/4 {
-			return fmt.Errorf("%w: group %d has more than %d fingerprints; raise Groups or MemoryBytes", ErrMemory, key, limit*3/4)
+			return fmt.Errorf("%w: group %d has more than %d fingerprints; raise Groups or "+
+				"MemoryBytes", ErrMemory, key, limit*3/4)
 		}
 	}
 	set, err := selfjoin.NewSet(group)

@@ -27,7 +27,8 @@ func init() {
 // matches.
 func Scan(s beam.Scope, o Options, queries, collection beam.PCollection) beam.PCollection {
 	o.must(scan.MaxDistance)
-	return beam.ParDo(s.Scope("neardup.Scan"), &scanBatch{MaxDistance: o.MaxDistance}, collection, beam.SideInput{Input: queries})
+	return beam.ParDo(s.Scope("neardup.Scan"), &scanBatch{MaxDistance: o.MaxDistance}, collection,
+		beam.SideInput{Input: queries})
 }
 
 // scanBatch compares a batch with all queries of its window.
@@ -37,7 +38,9 @@ type scanBatch struct {
 	queries     *queries
 }
 
-func (s *scanBatch) ProcessElement(_ context.Context, w beam.Window, b Batch, batches func(*Batch) bool, emit func(Match)) error {
+func (s *scanBatch) ProcessElement(
+	_ context.Context, w beam.Window, b Batch, batches func(*Batch) bool, emit func(Match),
+) error {
 	if s.window == nil || !w.Equals(s.window) {
 		var fps []fp
 		var batch Batch

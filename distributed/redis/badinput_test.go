@@ -38,7 +38,8 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	name := fmt.Sprint("refused", time.Now().UnixNano())
 	x, err := Open(ctx, client, Options{Name: name})
 	must(t, err)
-	if x.plan.MaxDistance != check.DefaultMaxDistance || x.analyzer != check.DefaultSigner().Name() {
+	if x.plan.MaxDistance != check.DefaultMaxDistance ||
+		x.analyzer != check.DefaultSigner().Name() {
 		t.Errorf("a new index has k = %d, analyzer %q", x.plan.MaxDistance, x.analyzer)
 	}
 	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")
@@ -51,9 +52,12 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a": {"something", index.ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n", index.ErrVersion}, "c": {"neardup-redis 3\nk=9\n4\n", index.ErrCorrupt},
-		"d": {"neardup-redis 3\nk=0 0-63/64\n4\nother", index.ErrMismatch}, "e": {"neardup-redis 3\n" + probing.String() + "\n4\n", index.ErrCorrupt},
-		"f": {"neardup-redis 3\nk=0 0-63/64\n25\n", index.ErrCorrupt}, "g": {"neardup-redis 3\nk=0 0-63/64", index.ErrCorrupt},
+		"a": {"something", index.ErrNotIndex}, "b": {"neardup-redis 1\nk=0 0-63/64\n",
+			index.ErrVersion}, "c": {"neardup-redis 3\nk=9\n4\n", index.ErrCorrupt},
+		"d": {"neardup-redis 3\nk=0 0-63/64\n4\nother", index.ErrMismatch},
+		"e": {"neardup-redis 3\n" + probing.String() + "\n4\n", index.ErrCorrupt},
+		"f": {"neardup-redis 3\nk=0 0-63/64\n25\n", index.ErrCorrupt},
+		"g": {"neardup-redis 3\nk=0 0-63/64", index.ErrCorrupt},
 	} {
 		must(t, client.Set(ctx, name+suffix+":m", c.value, 0).Err())
 		refused(t, client, Options{Name: name + suffix}, c.want, "")
@@ -69,7 +73,8 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 	if v, err := checkedOne(ctx, bare, d); !errors.Is(err, index.ErrNotIndex) {
 		t.Errorf("a bucket of another use: %v, %v", v, err)
 	}
-	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err, index.ErrMismatch) {
+	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err,
+		index.ErrMismatch) {
 		t.Errorf("a page in a bare index: %v", err)
 	}
 	must(t, x.Close())
@@ -81,20 +86,26 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 func TestOpenRefusesRedisThatMayLoseDocuments(t *testing.T) {
 	single := func(settings ...string) *server { return startServer(t, t.TempDir(), settings...) }
 	refused(t, single("--appendonly", "no").client, Options{}, ErrUnsafe, "no AOF")
-	evicts := single("--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
+	evicts := single("--appendonly", "yes", "--maxmemory", "50mb",
+		"--maxmemory-policy", "allkeys-lru")
 	refused(t, evicts.client, Options{}, ErrUnsafe, "allkeys-lru")
-	refused(t, single("--appendonly", "yes").client, Options{Replicas: 1}, ErrUnsafe, "has 0 replicas")
+	refused(t, single("--appendonly", "yes").client, Options{Replicas: 1}, ErrUnsafe,
+		"has 0 replicas")
 
 	locked := single("--appendonly", "yes", "--requirepass", "secret")
-	refused(t, goredis.NewClient(&goredis.Options{Addr: locked.address, Password: "wrong"}), Options{}, nil, "WRONGPASS")
+	refused(t, goredis.NewClient(&goredis.Options{Addr: locked.address, Password: "wrong"}),
+		Options{}, nil, "WRONGPASS")
 	refused(t, locked.client, Options{}, nil, "NOAUTH")
 
 	node := single("--appendonly", "yes", "--cluster-enabled", "yes")
 	refused(t, node.client, Options{}, nil, "NewClusterClient")
-	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, nil, "no nodes")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}),
+		Options{}, nil, "no nodes")
 	must(t, node.client.ClusterAddSlotsRange(t.Context(), 0, 100).Err())
-	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}), Options{}, ErrUnavailable, "101 of 16384")
-	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}), Options{}, nil, "cluster support disabled")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{node.address}}),
+		Options{}, ErrUnavailable, "101 of 16384")
+	refused(t, goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{evicts.address}}),
+		Options{}, nil, "cluster support disabled")
 	refused(t, goredis.NewRing(&goredis.RingOptions{}), Options{}, nil, "cannot be used")
 }
 
@@ -108,7 +119,8 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	must(t, err)
 	stats, err := x.Stats(ctx)
 	must(t, err)
-	if len(stats.Lacks) != 2 || stats.Masters != 1 || stats.UsedBytes == 0 || stats.MaxDistance != 3 {
+	if len(stats.Lacks) != 2 || stats.Masters != 1 || stats.UsedBytes == 0 ||
+		stats.MaxDistance != 3 {
 		t.Errorf("Stats: %+v", stats)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -116,7 +128,8 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	for err == nil {
 		docs := make([]index.Document, window)
 		for i := range docs {
-			docs[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d", len(stored)+i), Fingerprint: fingerprint.Fingerprint(r.Uint64())}
+			docs[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d", len(stored)+i),
+				Fingerprint: fingerprint.Fingerprint(r.Uint64())}
 		}
 		var verdicts []index.Verdict
 		verdicts, err = x.checkAndAdd(ctx, docs)
@@ -142,7 +155,8 @@ func TestSingleServerAndFullMemory(t *testing.T) {
 	if err != nil || swept.Documents < n {
 		t.Fatalf("Sweep: %+v, %v", swept, err)
 	}
-	if v, err := checkedOne(ctx, x, index.Document{Key: "new", Fingerprint: 1}); err != nil || v.Status != index.New {
+	if v, err := checkedOne(ctx, x, index.Document{Key: "new", Fingerprint: 1}); err != nil ||
+		v.Status != index.New {
 		t.Errorf("after the sweep: %v, %v", v, err)
 	}
 }
@@ -154,7 +168,8 @@ func TestCallsReportUnavailableNode(t *testing.T) {
 	x, err := Open(t.Context(), s.client, Options{Name: "n", Bare: true})
 	must(t, err)
 	s.kill()
-	if err := x.eachLog(t.Context(), func([]*groupLog) error { return nil }); !errors.Is(err, ErrUnavailable) {
+	if err := x.eachLog(t.Context(), func([]*groupLog) error { return nil }); !errors.Is(err,
+		ErrUnavailable) {
 		t.Errorf("a scan: %v", err)
 	}
 	if _, err := x.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
@@ -173,15 +188,18 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	waitFor(t, "the replica", func() bool {
 		return strings.Contains(s.client.Info(ctx, "replication").Val(), "state=online")
 	})
-	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: 1, Patience: 5 * time.Second})
+	x, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: 1,
+		Patience: 5 * time.Second})
 	must(t, err)
 	if _, err := checkedOne(ctx, x, index.Document{Key: "a", Fingerprint: 7}); err != nil {
 		t.Fatal(err)
 	}
-	pending := newCommand(say, x.placeOf(&index.Document{Fingerprint: 7}).buckets[0], entryOf(&x.plan.Tables[0], 7, id{1, 7}))
+	pending := newCommand(say, x.placeOf(&index.Document{Fingerprint: 7}).buckets[0],
+		entryOf(&x.plan.Tables[0], 7, id{1, 7}))
 	must(t, x.run(ctx, true, []*command{pending}))
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "100kb").Err())
-	if _, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrFull) {
+	if _, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err,
+		ErrFull) {
 		t.Errorf("with memory used up: %v", err)
 	}
 	if _, found, err := x.Get(ctx, "a"); err != nil || !found {
@@ -204,10 +222,12 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	x.cluster.patience = 0
 	y, err := Open(ctx, s.client, Options{Name: "n", Bare: true, Replicas: LoseAtFailover})
 	must(t, err)
-	if v, err := checkedOne(ctx, y, index.Document{Key: "c", Fingerprint: 1 << 20}); err != nil || v.Status != index.New {
+	if v, err := checkedOne(ctx, y, index.Document{Key: "c", Fingerprint: 1 << 20}); err != nil ||
+		v.Status != index.New {
 		t.Errorf("a check that waits for no replica: %v, %v", v, err)
 	}
-	if v, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err, ErrUnavailable) {
+	if v, err := checkedOne(ctx, x, index.Document{Key: "b", Fingerprint: 1 << 40}); !errors.Is(err,
+		ErrUnavailable) {
 		t.Errorf("a check, without the replica: %v, %v", v, err)
 	}
 	if _, _, err := x.Get(ctx, "a"); !errors.Is(err, ErrUnavailable) {
@@ -225,7 +245,8 @@ func TestFakeIsRedis(t *testing.T) {
 		key := x.name.group(uint32(r.IntN(3)))
 		all := []*command{
 			newCommand(get, key), newCommand(say, key, some()), newCommand(create, key, some()+"c"),
-			newCommand(amend, key, some(), some(), some()), newCommand(amend, key, f.keys[key], "", ""),
+			newCommand(amend, key, some(), some(), some()),
+			newCommand(amend, key, f.keys[key], "", ""),
 		}
 		c := all[r.IntN(len(all))]
 		must(t, x.run(t.Context(), false, []*command{c}))

@@ -23,7 +23,8 @@ func BenchmarkCluster(b *testing.B) {
 	for _, keyBytes := range []int{0, 60} {
 		b.Run(fmt.Sprintf("key=%d", keyBytes), func(b *testing.B) {
 			c := startCluster(b, b.TempDir(), 3, 1, 2*time.Second)
-			x, err := Open(b.Context(), c.client(b), Options{Name: "bench", Bare: true, MaxDistance: 3})
+			x, err := Open(b.Context(), c.client(b),
+				Options{Name: "bench", Bare: true, MaxDistance: 3})
 			must(b, err)
 			empty := used(b, x)
 			n := rounds(200_000, 1_000_000)
@@ -35,7 +36,9 @@ func BenchmarkCluster(b *testing.B) {
 			grown := used(b, x)
 			_, err = x.Sweep(b.Context())
 			must(b, err)
-			perDocument := func(bytes uint64) float64 { return float64(bytes-empty) / float64(len(docs)) }
+			perDocument := func(bytes uint64) float64 {
+				return float64(bytes-empty) / float64(len(docs))
+			}
 			b.Run("query-256-from-8", func(b *testing.B) {
 				b.N = len(docs)
 				measured(b, c, func() { inParallel(b, 8, docs, window, nil, x) })
@@ -57,7 +60,8 @@ func made(keyBytes, n int) []index.Document {
 	for i := range docs {
 		docs[i].Fingerprint = fingerprint.Fingerprint(r.Uint64())
 		if keyBytes > 0 {
-			docs[i].Key = fmt.Sprintf("https://example.org/%0*d", keyBytes-len("https://example.org/"), r.Uint64()>>1)
+			docs[i].Key = fmt.Sprintf("https://example.org/%0*d",
+				keyBytes-len("https://example.org/"), r.Uint64()>>1)
 		}
 	}
 	return docs

@@ -35,7 +35,8 @@ func (x *Index) Check(ctx context.Context, p neardup.Page) (neardup.Verdict, err
 // CheckBatch checks pages in their order, as neardup.Index.CheckBatch does.
 func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup.Verdict, error) {
 	if x.signer == nil {
-		return nil, fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be compared with them", index.ErrMismatch)
+		return nil, fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages "+
+			"cannot be compared with them", index.ErrMismatch)
 	}
 	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
@@ -43,7 +44,9 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 // CheckDocuments is like CheckBatch for pages with known signatures. A call that fails, or whose
 // ctx ends, may have taken effect. If the call is repeated, it finds its own documents by their
 // keys.
-func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
+func (x *Index) CheckDocuments(
+	ctx context.Context, docs []index.Document,
+) ([]neardup.Verdict, error) {
 	found, err := x.checkAndAdd(ctx, docs)
 	verdicts := make([]neardup.Verdict, len(found))
 	for i := range found {
@@ -53,7 +56,9 @@ func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]ne
 }
 
 // checkAndAdd does the same as index.Index.CheckAndAddBatch.
-func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
+func (x *Index) checkAndAdd(
+	ctx context.Context, docs []index.Document,
+) (verdicts []index.Verdict, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +68,8 @@ func (x *Index) checkAndAdd(ctx context.Context, docs []index.Document) (verdict
 			return nil, err
 		}
 		if x.signer != nil && docs[i].Signature() == (fingerprint.Signature{}) {
-			return nil, fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens", index.ErrNoText, i+1, len(docs), docs[i].Key)
+			return nil, fmt.Errorf("%w: document %d of %d, key %.80q: skip documents with 0 Tokens",
+				index.ErrNoText, i+1, len(docs), docs[i].Key)
 		}
 	}
 	if len(docs) == 1 {
@@ -188,7 +194,8 @@ func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)
 	if err != nil || last > maxSeq {
-		return 0, fmt.Errorf("%w: key %q holds %.40q, which is not a sequence number", index.ErrNotIndex, cmd.key, cmd.value)
+		return 0, fmt.Errorf("%w: key %q holds %.40q, which is not a sequence number",
+			index.ErrNotIndex, cmd.key, cmd.value)
 	}
 	return last, nil
 }

@@ -43,7 +43,9 @@ func TestCallsThatGiveUp(t *testing.T) {
 		x, f := stuckIndex(until)
 		for i := range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := checkedOne(ctx, x, index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := checkedOne(ctx, x,
+				index.Document{Fingerprint: fingerprint.Fingerprint(i)}); !errors.Is(err,
+				context.DeadlineExceeded) {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			cancel()
@@ -81,7 +83,8 @@ func TestDrawHonoursContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, err := x.draw(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Second {
+		if _, err := x.draw(ctx, 1); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(start) > time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		close(until)
@@ -94,7 +97,8 @@ func TestNumbersNeverRepeat(t *testing.T) {
 	f, r := &fake{keys: map[string]string{}}, rand.New(rand.NewPCG(1, 1))
 	clients, drawn := []*Index{testIndex(f.run), testIndex(f.run)}, make(map[uint64]bool)
 	for range 20_000 {
-		n := []uint64{1, 2 * minBlock}[r.IntN(1000)/999] // mostly single numbers, so that blocks are used up
+		// mostly single numbers, so that blocks are used up
+		n := []uint64{1, 2 * minBlock}[r.IntN(1000)/999]
 		f.time = 10_000 + r.Uint64N(1_000_000)
 		first, err := clients[r.IntN(2)].draw(t.Context(), n)
 		must(t, err)
@@ -111,7 +115,8 @@ func TestNumbersNeverRepeat(t *testing.T) {
 // write of a barrier, so the barrier of another slot counts. The node that still has the slot
 // must answer the reads.
 func TestReadsWhileASlotMoves(t *testing.T) {
-	c, x, ctx := sharedCluster(t), openShared(t, Options{Bare: true, Patience: 10 * time.Second}), t.Context()
+	c, x, ctx := sharedCluster(t), openShared(t, Options{Bare: true, Patience: 10 * time.Second}),
+		t.Context()
 	from, to := c.all[0], c.all[1]
 	var reads []*command // of two slots of one master
 	for g := uint32(0); len(reads) < 2; g++ {
@@ -168,8 +173,10 @@ func TestBatchesOfAlike(t *testing.T) {
 				news++
 			}
 		}
-		if want := min(int(shingles), len(docs)); news != want || len(verdicts) != len(docs) || trips > 12 {
-			t.Errorf("%d verdicts, %d new, want %d; %d round trips", len(verdicts), news, want, trips)
+		if want := min(int(shingles), len(docs)); news != want ||
+			len(verdicts) != len(docs) || trips > 12 {
+			t.Errorf("%d verdicts, %d new, want %d; %d round trips", len(verdicts),
+				news, want, trips)
 		}
 	}
 }
@@ -183,7 +190,8 @@ func TestSweepReadsOnce(t *testing.T) {
 	}
 	run, _, reads := counted(x.run)
 	x.run, x.grace = run, 0
-	if s, err := x.Sweep(t.Context()); err != nil || s.Entries > 0 || s.Documents > 0 || s.Buckets == 0 {
+	if s, err := x.Sweep(t.Context()); err != nil || s.Entries > 0 || s.Documents > 0 ||
+		s.Buckets == 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for key, n := range reads {
@@ -222,7 +230,8 @@ func TestCommitsThatAreRepeated(t *testing.T) {
 	d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
 	x.run = func(ctx context.Context, durable bool, commands []*command) error {
 		err := f.run(ctx, durable, commands)
-		if len(commands) == 0 || commands[0].verb != say || !strings.HasPrefix(commands[0].key, "m:g") {
+		if len(commands) == 0 || commands[0].verb != say ||
+			!strings.HasPrefix(commands[0].key, "m:g") {
 			return err
 		}
 		for range 2000 { // the reply to the commit is lost, and it is repeated later

@@ -57,7 +57,8 @@ func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
 		clique := make([]index.Document, size)
 		for i := range clique {
 			fp := center ^ 1<<r.IntN(64) // within 2 bits of each other
-			clique[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d/%d", n/size, i), Fingerprint: fingerprint.Fingerprint(fp)}
+			clique[i] = index.Document{Key: fmt.Sprintf("https://example.org/%d/%d", n/size, i),
+				Fingerprint: fingerprint.Fingerprint(fp)}
 		}
 		cliques = append(cliques, clique)
 	}
@@ -140,7 +141,8 @@ func (h *chaos) stored() map[string]index.Document {
 	must(h.t, h.open().eachLog(context.Background(), func(logs []*groupLog) error {
 		for _, l := range logs {
 			for key, s := range l.byKey {
-				if d, twice := docs[key]; twice && d.ID != s.doc.ID { // a scan may return a document twice
+				// a scan may return a document twice
+				if d, twice := docs[key]; twice && d.ID != s.doc.ID {
 					h.t.Errorf("two documents have the key %s", key)
 				}
 				docs[key] = s.doc
@@ -154,7 +156,8 @@ func (h *chaos) stored() map[string]index.Document {
 // verify compares the final state with the guarantees.
 func (h *chaos) verify() {
 	h.t.Helper()
-	alive, cliques := h.stored(), [3]int{} // cliques with no stored document, with one, and with several
+	// cliques with no stored document, with one, and with several
+	alive, cliques := h.stored(), [3]int{}
 	for _, clique := range h.cliques {
 		n := 0
 		for _, d := range clique {
@@ -164,8 +167,10 @@ func (h *chaos) verify() {
 		}
 		cliques[min(n, 2)]++
 	}
-	h.t.Logf("%d documents in %d cliques: %d with one, %d with none, %d with several; %d calls failed, %d clients died, %d masters were killed, %d slots moved",
-		len(h.verdicts), len(h.cliques), cliques[1], cliques[0], cliques[2], h.failed.Load(), h.deaths.Load(), h.c.killed, h.c.moved.Load())
+	h.t.Logf("%d documents in %d cliques: %d with one, %d with none, %d with several; %d calls "+
+		"failed, %d clients died, %d masters were killed, %d slots moved",
+		len(h.verdicts), len(h.cliques), cliques[1], cliques[0], cliques[2], h.failed.Load(),
+		h.deaths.Load(), h.c.killed, h.c.moved.Load())
 	if cliques[1] < len(h.cliques) {
 		h.t.Errorf("%d cliques with none, %d with several", cliques[0], cliques[2])
 	}
@@ -201,7 +206,10 @@ func seeds(n int) (all []uint64) {
 
 // hurt moves slots until work is done, and injects faults in between. At the end it repairs the
 // cluster. moved reports whether enough slots have moved.
-func hurt(t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved func() bool), harms ...func(*rand.Rand)) {
+func hurt(
+	t *testing.T, c *servers, r *rand.Rand, moves int64, work func(moved func() bool),
+	harms ...func(*rand.Rand),
+) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -282,7 +290,8 @@ func (c *servers) moveSlots(t *testing.T, r *rand.Rand) {
 		return
 	}
 	waitFor(t, "slots to move", func() bool {
-		err := cli("reshard", from.address, "--cluster-from", from.id, "--cluster-to", to.id, "--cluster-slots", fmt.Sprint(n), "--cluster-yes",
+		err := cli("reshard", from.address, "--cluster-from", from.id, "--cluster-to", to.id,
+			"--cluster-slots", fmt.Sprint(n), "--cluster-yes",
 			"--cluster-replace") // a new master may have old keys of a slot that was moved earlier
 		if err != nil {
 			t.Log(err, cli("fix", from.address)) // a busy machine may take a live node for dead
@@ -297,11 +306,14 @@ func TestManyClientsDuringFaults(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			c := startCluster(t, t.TempDir(), 3, 1, time.Duration(rounds(500, 2000))*time.Millisecond)
+			c := startCluster(t, t.TempDir(), 3, 1,
+				time.Duration(rounds(500, 2000))*time.Millisecond)
 			h := &chaos{t: t, c: c, clients: 64, cliques: cliquesOf(r, rounds(8_000, 100_000), 4),
-				o: Options{Name: "chaos", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
+				o: Options{Name: "chaos", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond,
+					Patience: time.Minute}}
 			moves := int64(rounds(50, 1000))
-			hurt(t, c, r, moves, func(moved func() bool) { h.work(r, 20, moved) }, c.killMaster(t), c.killMaster(t), c.pause(t), c.cutReplica(t))
+			hurt(t, c, r, moves, func(moved func() bool) { h.work(r, 20, moved) }, c.killMaster(t),
+				c.killMaster(t), c.pause(t), c.cutReplica(t))
 			h.verify()
 		})
 	}
@@ -314,13 +326,17 @@ func TestRecrawlsDuringFaults(t *testing.T) {
 	for _, seed := range seeds(rounds(1, 10)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			c := startCluster(t, t.TempDir(), 3, 1, time.Duration(rounds(500, 2000))*time.Millisecond)
-			h := &chaos{t: t, c: c, o: Options{Name: "recrawls", Bare: true, MaxDistance: 3, Lease: 300 * time.Millisecond, Patience: time.Minute}}
+			c := startCluster(t, t.TempDir(), 3, 1,
+				time.Duration(rounds(500, 2000))*time.Millisecond)
+			h := &chaos{t: t, c: c, o: Options{Name: "recrawls", Bare: true, MaxDistance: 3,
+				Lease: 300 * time.Millisecond, Patience: time.Minute}}
 			contents, sites := make([]fingerprint.Fingerprint, 40), rounds(30, 100)
 			for i := range contents {
 				contents[i] = fingerprint.Fingerprint(r.Uint64())
 			}
-			key := func(site, n int) string { return fmt.Sprintf("https://%d.example.org/%d", site, n) }
+			key := func(site, n int) string {
+				return fmt.Sprintf("https://%d.example.org/%d", site, n)
+			}
 			// crawl visits the pages of each site, whose contents rotate, so every visit finds
 			// the former content of another page
 			crawl := func(visits int, others bool) {
@@ -332,7 +348,10 @@ func TestRecrawlsDuringFaults(t *testing.T) {
 						scope := fmt.Sprint(site / 3) // three clients per scope
 						for visit := range visits {
 							n := rng.IntN(len(contents))
-							d := index.Document{Key: key(site/3, n), Scope: scope, Fingerprint: contents[(n+visit)%len(contents)] ^ fingerprint.Fingerprint(1<<rng.IntN(64))}
+							d := index.Document{Key: key(site/3, n), Scope: scope,
+								Fingerprint: contents[(n+
+									visit)%len(contents)] ^ fingerprint.Fingerprint(
+									1<<rng.IntN(64))}
 							var err error
 							switch {
 							case others && rng.IntN(20) == 0:
@@ -351,17 +370,22 @@ func TestRecrawlsDuringFaults(t *testing.T) {
 				}
 				wg.Wait()
 			}
-			hurt(t, c, r, 0, func(func() bool) { crawl(rounds(150, 2000), true) }, c.killMaster(t), c.pause(t))
+			hurt(t, c, r, 0, func(func() bool) { crawl(rounds(150, 2000), true) },
+				c.killMaster(t), c.pause(t))
 			t.Logf("%d masters were killed, %d slots moved", c.killed, c.moved.Load())
 			h.noTwoMatch()
 			x := h.open()
 			for site := range (sites + 2) / 3 {
 				for n := range contents {
-					d := index.Document{Key: key(site, n), Scope: fmt.Sprint(site), Fingerprint: contents[n]}
+					d := index.Document{Key: key(site, n), Scope: fmt.Sprint(site),
+						Fingerprint: contents[n]}
 					v, err := checkedOne(t.Context(), x, d)
 					must(t, err)
-					if matches, err := x.Query(t.Context(), index.Query{Signature: d.Signature(), Scope: d.Scope}); err != nil || len(matches) == 0 {
-						t.Fatalf("verdict %v for %s, but no stored document matches: %v", v, d.Key, err)
+					if matches, err := x.Query(t.Context(),
+						index.Query{Signature: d.Signature(), Scope: d.Scope}); err != nil ||
+						len(matches) == 0 {
+						t.Fatalf(
+							"verdict %v for %s, but no stored document matches: %v", v, d.Key, err)
 					}
 				}
 			}

@@ -29,12 +29,15 @@ func (c *checked) done() bool { return c.verdict.Status != 0 }
 // check returns the same verdicts as if the documents were checked one after another. Each round
 // handles the documents that do not depend on each other. If check fails, it returns the verdicts
 // before the first one that is missing.
-func (x *Index) check(ctx context.Context, docs []index.Document) (verdicts []index.Verdict, err error) {
+func (x *Index) check(
+	ctx context.Context, docs []index.Document,
+) (verdicts []index.Verdict, err error) {
 	all := make([]*checked, len(docs))
 	for i := range docs {
 		all[i] = &checked{place: x.placeOf(&docs[i])}
 	}
-	for left := slices.Clone(all); len(left) > 0 && err == nil; left = slices.DeleteFunc(left, (*checked).done) {
+	for left := slices.Clone(all); len(left) > 0 && err == nil; left = slices.DeleteFunc(left,
+		(*checked).done) {
 		err = x.round(ctx, left)
 	}
 	for _, c := range all {
@@ -88,7 +91,8 @@ func (x *Index) dependsOn(c *checked, earlier []*checked) bool {
 		if c.doc.Key != "" && e.doc.Key == c.doc.Key || x.rule.Matches(&e.doc, &c.doc) {
 			return true
 		}
-		if e.old.ID != 0 && has(c.near, x.idOf(&e.old)) || c.old.ID != 0 && has(e.near, x.idOf(&c.old)) {
+		if e.old.ID != 0 && has(c.near, x.idOf(&e.old)) || c.old.ID != 0 &&
+			has(e.near, x.idOf(&c.old)) {
 			return true
 		}
 	}
@@ -120,7 +124,8 @@ func (x *Index) look(ctx context.Context, left []*checked) error {
 
 // consider makes a record the match of c, if it matches and is the nearest one so far.
 func (x *Index) consider(c *checked, n candidate, d *index.Document) {
-	if d == nil || d.Key != "" && d.Key == c.doc.Key || d.Scope != c.doc.Scope || !x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
+	if d == nil || d.Key != "" && d.Key == c.doc.Key || d.Scope != c.doc.Scope ||
+		!x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
 		return
 	}
 	if c.of.ID == 0 || n.distance < c.of.Distance || n.distance == c.of.Distance && d.ID < c.of.ID {
@@ -163,7 +168,8 @@ func (x *Index) duplicates(ctx context.Context, found []*checked) error {
 }
 
 func (c *checked) duplicate() {
-	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of, Removed: c.old.ID != 0}
+	c.verdict = index.Verdict{Status: index.Duplicate, Document: c.doc, Of: c.of,
+		Removed: c.old.ID != 0}
 	c.verdict.Document.ID, c.verdict.Document.Added = 0, time.Time{}
 }
 
@@ -321,11 +327,13 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 		c.verdict = index.Verdict{Status: index.New, Document: c.doc}
 		if c.old.ID != 0 {
 			c.verdict.Status = index.Known
-			c.verdict.Of = index.Match{Document: c.old, Distance: c.old.Fingerprint.Distance(c.doc.Fingerprint)}
+			c.verdict.Of = index.Match{Document: c.old,
+				Distance: c.old.Fingerprint.Distance(c.doc.Fingerprint)}
 			olds = append(olds, c.old)
 		}
 		floor := max(x.floorAt(c.id.seq), log.floor)
-		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) { // or the next commit does it
+		// or the next commit does it
+		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) {
 			rewrites = append(rewrites, log.rewrite(floor))
 		}
 	}
@@ -338,7 +346,8 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 	if last, err := x.reserve(ctx, 0); err != nil || ahead <= last {
 		return err
 	}
-	return fmt.Errorf("%w: a log has floor %d, which is above the last sequence number: key %q was lost; restore it from a backup", index.ErrCorrupt, ahead, x.name.sequence())
+	return fmt.Errorf("%w: a log has floor %d, which is above the last sequence number: key %q "+
+		"was lost; restore it from a backup", index.ErrCorrupt, ahead, x.name.sequence())
 }
 
 // floorAt returns the floor when seq is drawn. No process still works on a document below the

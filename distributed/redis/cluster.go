@@ -36,7 +36,8 @@ func (c *cluster) run(ctx context.Context, durable bool, commands []*command) er
 	deadline, pause := time.Now().Add(c.patience), firstPause
 	for {
 		c.attempt(ctx, durable && c.replicas > 0, commands)
-		commands = slices.DeleteFunc(slices.Clone(commands), func(cmd *command) bool { return cmd.err == nil })
+		commands = slices.DeleteFunc(slices.Clone(commands),
+			func(cmd *command) bool { return cmd.err == nil })
 		if len(commands) == 0 {
 			return nil
 		}
@@ -49,7 +50,8 @@ func (c *cluster) run(ctx context.Context, durable bool, commands []*command) er
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w for %v: %w; whether the call took effect is not known: repeat it", ErrUnavailable, c.patience, commands[0].err)
+			return fmt.Errorf("%w for %v: %w; whether the call took effect is not known: repeat it",
+				ErrUnavailable, c.patience, commands[0].err)
 		}
 		if c.multi != nil {
 			c.multi.ReloadState(ctx)
@@ -93,7 +95,9 @@ func (c *cluster) attempt(ctx context.Context, durable bool, commands []*command
 
 // node returns the node of a command: its master, or the node to which the last reply redirected it
 // with ASK.
-func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client, asking bool, err error) {
+func (c *cluster) node(
+	ctx context.Context, cmd *command,
+) (node *goredis.Client, asking bool, err error) {
 	if c.multi == nil {
 		return c.single, false, nil
 	}
@@ -113,7 +117,9 @@ func (c *cluster) node(ctx context.Context, cmd *command) (node *goredis.Client,
 }
 
 // send sends the commands of one node in one pipeline, and sets the error of each command.
-func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*command, durable, asking bool) {
+func (c *cluster) send(
+	ctx context.Context, node *goredis.Client, commands []*command, durable, asking bool,
+) {
 	var writes []*command // WAIT covers them
 	for _, cmd := range commands {
 		if cmd.verb == say {
@@ -142,7 +148,8 @@ func (c *cluster) send(ctx context.Context, node *goredis.Client, commands []*co
 	}
 	n, err := waited.Int()
 	if err == nil && n < c.replicas {
-		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas, node.Options().Addr)
+		err = fmt.Errorf("%w: %d of %d replicas of %s have answered", errReplicas, n, c.replicas,
+			node.Options().Addr)
 	}
 	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
 		// If the slot of the write moves, the other commands may have read a node that lacks the
@@ -175,7 +182,8 @@ func passes(err error) bool {
 		return false
 	}
 	return errors.Is(err, errReplicas) || !errors.As(err, &said) || slices.ContainsFunc([]string{
-		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "BUSY", "UNBLOCKED", "max number of clients",
+		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN",
+		"NOREPLICAS", "BUSY", "UNBLOCKED", "max number of clients",
 	}, func(prefix string) bool { return goredis.HasErrorPrefix(err, prefix) })
 }
 
@@ -183,7 +191,8 @@ func passes(err error) bool {
 func (c *command) explain() error {
 	switch {
 	case goredis.HasErrorPrefix(c.err, "OOM"):
-		return fmt.Errorf("%w: %w; nothing was stored: raise maxmemory, add nodes, or Delete and Sweep", ErrFull, c.err)
+		return fmt.Errorf("%w: %w; nothing was stored: raise maxmemory, add nodes, or Delete and "+
+			"Sweep", ErrFull, c.err)
 	case goredis.HasErrorPrefix(c.err, "WRONGTYPE"):
 		return fmt.Errorf("%w: key %q is of another use: %w", index.ErrNotIndex, c.key, c.err)
 	default:

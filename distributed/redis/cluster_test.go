@@ -55,8 +55,11 @@ func freePorts(t testing.TB, n int) (ports []string) {
 func startServer(t testing.TB, dir string, settings ...string) *server {
 	ports := freePorts(t, 2)
 	s := &server{dir: dir, address: "127.0.0.1:" + ports[0]}
-	s.args = append([]string{testenv.Program(t, "redis-server"), "--port", ports[0], "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile", filepath.Join(dir, "log"),
-		"--enable-debug-command", "local", // redis-cli compares the keys that an interrupted move left on both nodes
+	s.args = append([]string{testenv.Program(t, "redis-server"), "--port", ports[0], "--bind",
+		"127.0.0.1", "--dir", dir, "--save", "", "--loglevel", "warning", "--logfile",
+		filepath.Join(dir, "log"),
+		// redis-cli compares the keys that an interrupted move left on both nodes
+		"--enable-debug-command", "local",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, settings...)
 	for i, arg := range s.args {
 		if arg == "--cluster-enabled" && s.args[i+1] == "yes" {
@@ -94,9 +97,12 @@ func waitFor(t testing.TB, what string, done func() bool) {
 }
 
 // startCluster starts masters with the given number of replicas each.
-func startCluster(t testing.TB, dir string, masters, replicas int, nodeTimeout time.Duration, settings ...string) *servers {
+func startCluster(
+	t testing.TB, dir string, masters, replicas int, nodeTimeout time.Duration, settings ...string,
+) *servers {
 	c := &servers{masters: masters, nodeTimeout: nodeTimeout}
-	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout",
+		strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-replica-validity-factor", "0", "--appendonly", "yes"}, settings...)
 	for i := range masters * (1 + replicas) {
 		folder := filepath.Join(dir, strconv.Itoa(i))
@@ -138,7 +144,9 @@ func (c *servers) healthy(t testing.TB) {
 	replicas := len(c.all)/c.masters - 1
 	fix := time.Now().Add(20 * time.Second)
 	waitFor(t, "the cluster to be whole", func() bool {
-		if time.Now().After(fix) { // on a busy machine, two nodes may both claim a slot until one of them gets a request for it
+		// on a busy machine, two nodes may both claim a slot until one of them gets a request for
+		// it
+		if time.Now().After(fix) {
 			t.Log(cli("fix", c.all[0].address))
 			fix = time.Now().Add(20 * time.Second)
 		}
@@ -150,7 +158,8 @@ func (c *servers) healthy(t testing.TB) {
 			info := fields(s.client.Info(ctx, "replication").Val())
 			if info["role"] == "master" && len(s.slots(ctx)) > 0 {
 				masters++
-				if info["connected_slaves"] != strconv.Itoa(replicas) || replicas > 0 && !strings.Contains(info["slave0"], "online") {
+				if info["connected_slaves"] != strconv.Itoa(replicas) || replicas > 0 &&
+					!strings.Contains(info["slave0"], "online") {
 					return false
 				}
 			} else if info["master_link_status"] != "up" {
@@ -164,7 +173,8 @@ func (c *servers) healthy(t testing.TB) {
 // slots returns the ranges of slots that a node claims to serve, such as 1 or 5-7.
 func (s *server) slots(ctx context.Context) []string {
 	for line := range strings.Lines(s.client.ClusterNodes(ctx).Val()) {
-		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "myself") && strings.Contains(f[2], "master") {
+		if f := strings.Fields(line); len(f) > 8 && strings.Contains(f[2], "myself") &&
+			strings.Contains(f[2], "master") {
 			return f[8:]
 		}
 	}
@@ -176,7 +186,8 @@ func (c *servers) client(t testing.TB) *goredis.ClusterClient {
 	for _, s := range c.all {
 		addresses = append(addresses, s.address)
 	}
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, DialTimeout: time.Second, PoolSize: 32})
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses,
+		DialTimeout: time.Second, PoolSize: 32})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -231,7 +242,8 @@ func sharedCluster(t testing.TB) *servers {
 func openShared(t testing.TB, o Options) *Index {
 	client := sharedCluster(t).client(t)
 	if o.Name == "" {
-		o.Name = fmt.Sprintf("%.30s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+		o.Name = fmt.Sprintf("%.30s-%d", strings.ReplaceAll(t.Name(), "/", "-"),
+			time.Now().UnixNano())
 	}
 	x, err := Open(t.Context(), client, o)
 	must(t, err)

@@ -72,7 +72,9 @@ return ''`,
 }
 
 // queue adds a command to a pipeline, and returns its replies. The last reply is the value.
-func (c *command) queue(ctx context.Context, pipe goredis.Pipeliner, asking bool) (replies []*goredis.Cmd) {
+func (c *command) queue(
+	ctx context.Context, pipe goredis.Pipeliner, asking bool,
+) (replies []*goredis.Cmd) {
 	do := func(args ...any) {
 		if asking {
 			pipe.Do(ctx, "ASKING")

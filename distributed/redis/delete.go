@@ -16,7 +16,8 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	}
 	defer x.end()
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	for part := range slices.Chunk(slices.DeleteFunc(keys, func(key string) bool { return key == "" }), window) {
+	for part := range slices.Chunk(slices.DeleteFunc(keys,
+		func(key string) bool { return key == "" }), window) {
 		n, err := x.deleteKeys(ctx, part)
 		if deleted += n; err != nil {
 			return deleted, err
@@ -71,8 +72,9 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 
 // Swept is the result of Sweep.
 type Swept struct {
-	Buckets   int `json:"buckets"`   // rewritten buckets
-	Entries   int `json:"entries"`   // removed entries of documents that are dead or were never committed
+	Buckets int `json:"buckets"` // rewritten buckets
+	// removed entries of documents that are dead or were never committed
+	Entries   int `json:"entries"`
 	Documents int `json:"documents"` // removed records of dead documents
 }
 
@@ -99,7 +101,9 @@ func (x *Index) Sweep(ctx context.Context) (Swept, error) {
 		return Swept{}, err
 	}
 	s := &sweep{Index: x, floor: x.floorAt(last)}
-	if err := x.eachLog(ctx, func(logs []*groupLog) error { return s.logs(ctx, logs) }); err != nil {
+	if err := x.eachLog(ctx, func(logs []*groupLog) error {
+		return s.logs(ctx, logs)
+	}); err != nil {
 		return s.Swept, err
 	}
 	slices.Sort(s.alive)

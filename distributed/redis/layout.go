@@ -55,7 +55,8 @@ func (n names) meta() string     { return string(n) + ":m" }
 func (n names) sequence() string { return string(n) + ":s" }
 
 func (n names) group(g uint32) string {
-	return string(n) + ":g" + base64.RawURLEncoding.EncodeToString([]byte{byte(g >> 16), byte(g >> 8), byte(g)})
+	return string(n) + ":g" +
+		base64.RawURLEncoding.EncodeToString([]byte{byte(g >> 16), byte(g >> 8), byte(g)})
 }
 
 // bucket returns the key of the bucket of a stored fingerprint in a table.
@@ -93,19 +94,23 @@ func entryOf(t *plan.Table, stored uint64, of id) string {
 
 // entries calls yield with each entry of a bucket that was read, and its permuted fingerprint.
 func (x *Index) entries(read *command, yield func(entry string, permuted uint64, of id)) error {
-	b, err := base64.RawURLEncoding.DecodeString(read.key[min(len(read.key), len(x.name)+len(":b")):])
-	if err != nil || len(b) == 0 || int(b[0]) >= len(x.plan.Tables) || len(b) != 1+(x.plan.Tables[b[0]].Prefix+7)/8 {
+	b, err := base64.RawURLEncoding.DecodeString(
+		read.key[min(len(read.key), len(x.name)+len(":b")):])
+	if err != nil || len(b) == 0 || int(b[0]) >= len(x.plan.Tables) ||
+		len(b) != 1+(x.plan.Tables[b[0]].Prefix+7)/8 {
 		return fmt.Errorf("%w: %.80q is not a bucket of the plan", index.ErrCorrupt, read.key)
 	}
 	t, prefix := &x.plan.Tables[b[0]], bigEndian(string(b[1:]))<<(64-8*(len(b)-1))
 	width, rest := entryBytes(t), restBytes(t)
 	if len(read.value)%width != 0 {
-		return fmt.Errorf("%w: bucket %q of %d bytes has entries of %d", index.ErrCorrupt, read.key, len(read.value), width)
+		return fmt.Errorf("%w: bucket %q of %d bytes has entries of %d", index.ErrCorrupt, read.key,
+			len(read.value), width)
 	}
 	for bucket := read.value; len(bucket) > 0; bucket = bucket[width:] {
 		low := bigEndian(bucket[:rest]) << (64 - 8*rest) >> t.Prefix
 		at := bucket[rest:width]
-		yield(bucket[:width], prefix|low, id{bigEndian(at[:seqBytes]), uint32(bigEndian(at[seqBytes:]))})
+		yield(bucket[:width], prefix|low, id{bigEndian(at[:seqBytes]),
+			uint32(bigEndian(at[seqBytes:]))})
 	}
 	return nil
 }

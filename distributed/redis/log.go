@@ -71,13 +71,15 @@ func (l *groupLog) earlier(key string) uint64 {
 
 // replay reads a log from its beginning.
 func replay(key, log string) (*groupLog, error) {
-	l := &groupLog{key: key, value: log, bySeq: make(map[uint64]*state), byKey: make(map[string]*state)}
+	l := &groupLog{key: key, value: log, bySeq: make(map[uint64]*state),
+		byKey: make(map[string]*state)}
 	for r := (reader{rest: log}); r.rest != ""; {
 		at := len(log) - len(r.rest)
 		entry := reader{rest: r.bytes(r.uvarint())}
 		l.apply(&entry)
 		if r.bad || entry.bad {
-			return nil, fmt.Errorf("%w: key %q: the entry at byte %d of a log of %d is cut short, or of another format", index.ErrCorrupt, key, at, len(log))
+			return nil, fmt.Errorf("%w: key %q: the entry at byte %d of a log of %d is cut "+
+				"short, or of another format", index.ErrCorrupt, key, at, len(log))
 		}
 	}
 	return l, nil
@@ -233,7 +235,8 @@ func (r *reader) record(flags byte, seq uint64) (d index.Document, earlier uint6
 		earlier = r.number(seqBytes)
 	}
 	d.Key, r.rest = r.rest, ""
-	if flags > isRecord|hasShingles|hasScope|hasLength|hasEarlier|hasDigest || match.Validate(&d) != nil {
+	if flags > isRecord|hasShingles|hasScope|hasLength|hasEarlier|hasDigest ||
+		match.Validate(&d) != nil {
 		r.bad = true
 	}
 	return d, earlier

@@ -29,7 +29,8 @@ func someEntry(r *rand.Rand) string {
 
 func someDocument(r *rand.Rand) index.Document {
 	docs := documents(r, 1)
-	docs[0].Key, docs[0].Added = []string{"", "a", "b"}[r.IntN(3)], time.Unix(1_800_000_000, 0).UTC()
+	docs[0].Key, docs[0].Added = []string{"", "a", "b"}[r.IntN(3)],
+		time.Unix(1_800_000_000, 0).UTC()
 	return docs[0]
 }
 
@@ -68,15 +69,18 @@ func FuzzReplay(f *testing.F) {
 func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 	for seq := range log.bySeq {
 		a, b := log.state(seq), rewritten.state(seq)
-		if b == nil || a.dead != b.dead || a.token != b.token && seq > floor || !reflect.DeepEqual(log.record(seq), rewritten.record(seq)) {
+		if b == nil || a.dead != b.dead || a.token != b.token && seq > floor ||
+			!reflect.DeepEqual(log.record(seq), rewritten.record(seq)) {
 			t.Fatalf("document %d: %+v, rewritten %+v", seq, a, b)
 		}
 		if key := a.doc.Key; log.earlier(key) != rewritten.earlier(key) {
-			t.Fatalf("key %q has the earlier self %d, rewritten %d", key, log.earlier(key), rewritten.earlier(key))
+			t.Fatalf("key %q has the earlier self %d, rewritten %d", key, log.earlier(key),
+				rewritten.earlier(key))
 		}
 	}
 	if len(rewritten.bySeq) > len(log.bySeq) || len(rewritten.byKey) != len(log.byKey) {
-		t.Fatalf("%d documents with %d keys, rewritten %d and %d", len(log.bySeq), len(log.byKey), len(rewritten.bySeq), len(rewritten.byKey))
+		t.Fatalf("%d documents with %d keys, rewritten %d and %d", len(log.bySeq), len(log.byKey),
+			len(rewritten.bySeq), len(rewritten.byKey))
 	}
 }
 
@@ -84,22 +88,26 @@ func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 // documents are dropped, and their remaining entries a minute later.
 func TestLogsOfRecrawls(t *testing.T) {
 	const recrawls = 1000
-	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls, time.Second: 61} {
+	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls,
+		time.Second: 61} {
 		f := &fake{keys: map[string]string{}, time: 1 << 40}
 		x, clock := testIndex(f.run), time.Unix(1_800_000_000, 0)
 		x.grace, x.longLog, x.now = time.Minute, 4<<10, func() time.Time { return clock }
 		d := index.Document{Key: "https://example.org/" + strings.Repeat("a", 40)}
 		key := x.name.group(x.groupOf(&d))
 		for d.Fingerprint = range fingerprint.Fingerprint(recrawls + 2) {
-			if d.Fingerprint == recrawls { // much later, one crawl raises the floor, and one uses it
+			// much later, one crawl raises the floor, and one uses it
+			if d.Fingerprint == recrawls {
 				f.time, clock = f.time+120*ticksSecond, clock.Add(2*time.Minute)
 			}
 			v, err := checkedOne(t.Context(), x, d)
-			if err != nil || v.Status == index.Duplicate || d.Fingerprint > 0 && v.Of.Fingerprint != d.Fingerprint-1 {
+			if err != nil || v.Status == index.Duplicate || d.Fingerprint > 0 &&
+				v.Of.Fingerprint != d.Fingerprint-1 {
 				t.Fatalf("recrawl %d: %+v, %v", d.Fingerprint, v, err)
 			}
 			f.time, clock = f.time+uint64(pace.Seconds()*ticksSecond), clock.Add(pace)
-			if n := len(f.keys[key]); n > x.longLog+16*inMinute+100 || d.Fingerprint > recrawls && n > x.longLog+100 {
+			if n := len(f.keys[key]); n > x.longLog+16*inMinute+100 || d.Fingerprint > recrawls &&
+				n > x.longLog+100 {
 				t.Fatalf("one in %v, recrawl %d: a log of %d bytes", pace, d.Fingerprint, n)
 			}
 		}
@@ -112,7 +120,8 @@ func TestBadLogs(t *testing.T) {
 	for log, says := range map[string]string{
 		"hello world":                      `corrupt index: key "m:gU4RU": the entry at byte 0 of a log of `,
 		logEntry(isKilled, 1, "") + "\x07": `: the entry at byte 8 of a log of `,
-		logEntry(isFloor, 1<<47, ""):       `a log has floor 140737488355328, which is above the last sequence number: key "m:s" was lost`,
+		logEntry(isFloor, 1<<47,
+			""): `a log has floor 140737488355328, which is above the last sequence number: key "m:s" was lost`,
 	} {
 		d := index.Document{Fingerprint: 7}
 		f := &fake{keys: map[string]string{}, time: 10_000}
@@ -120,7 +129,8 @@ func TestBadLogs(t *testing.T) {
 		key := x.name.group(x.groupOf(&d))
 		f.keys[key] = log
 		verdicts, err := x.CheckDocuments(t.Context(), []index.Document{d})
-		if !errors.Is(err, index.ErrCorrupt) || !strings.Contains(err.Error(), says) || len(verdicts) > 0 {
+		if !errors.Is(err, index.ErrCorrupt) || !strings.Contains(err.Error(), says) ||
+			len(verdicts) > 0 {
 			t.Errorf("%q: %v, %v; want %q", log, verdicts, err, says)
 		}
 		if bad := strings.Contains(says, "entry"); bad && f.keys[key] != log {

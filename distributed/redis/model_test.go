@@ -120,7 +120,8 @@ type client func(r *retold) error
 
 // forget is called if only still affects the next steps, and no earlier reply.
 func (r *retold) forget(still ...any) {
-	r.exact = maphash.String(hashSeed, fmt.Sprint(r.client, r.clock.Unix(), r.x.sequence.next, still))
+	r.exact = maphash.String(hashSeed, fmt.Sprint(r.client, r.clock.Unix(),
+		r.x.sequence.next, still))
 	r.key = r.exact
 }
 
@@ -155,12 +156,15 @@ func where() string {
 }
 
 // stepsOfOne lists the stacks at which only the document and the commands affect the next steps.
-var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ", "settle takeBack ", "settle takeBack remove ", "settle takeBack remove rewrite "}
+var stepsOfOne = []string{"announce ", "settle readLogs ", "settle ", "settle commit ",
+	"settle takeBack ", "settle takeBack remove ", "settle takeBack remove rewrite "}
 
 func (r *retold) run(_ context.Context, _ bool, commands []*command) error {
 	if c := r.check; c != nil && len(commands) > 0 {
-		if at := where(); slices.Contains(stepsOfOne, at) && (at != "settle commit " || commands[0].verb == say) {
-			still := []any{at, c.id, c.seq, c.old.ID, c.open, c.of.ID, c.verdict.Status, r.clock.Sub(c.since)}
+		if at := where(); slices.Contains(stepsOfOne, at) &&
+			(at != "settle commit " || commands[0].verb == say) {
+			still := []any{at, c.id, c.seq, c.old.ID, c.open, c.of.ID, c.verdict.Status,
+				r.clock.Sub(c.since)}
 			for _, cmd := range commands {
 				still = append(still, cmd.verb, cmd.key, cmd.args)
 			}
@@ -212,7 +216,8 @@ var oneTable = sync.OnceValue(func() *plan.Plan {
 func testIndex(run runner) *Index {
 	x := newIndex(run, &Options{Name: "m"})
 	x.groupBits = maxBits
-	x.plan, x.rule = oneTable(), match.Rule{MaxDistance: 0, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	x.plan, x.rule = oneTable(), match.Rule{MaxDistance: 0, MaxShingleDistance: -1,
+		MaxLengthRatio: -1}
 	clock := time.Unix(1_800_000_000, 0)
 	x.now = func() time.Time { return clock }
 	x.pause = func(context.Context) error { clock = clock.Add(x.lease); return nil }
@@ -246,7 +251,8 @@ func (s *scenario) local(n int, replies []string) *local {
 	x.now = func() time.Time { return r.clock }
 	x.token = func() string { return fmt.Sprint("token", n) }
 	// the clients have the first numbers in their order, and the store assigns later ones
-	x.sequence = sequence{next: uint64(1000 * (n + 1)), last: uint64(1000 * (n + 1)), until: x.now().Add(math.MaxInt64)}
+	x.sequence = sequence{next: uint64(1000 * (n + 1)), last: uint64(1000 * (n + 1)),
+		until: x.now().Add(math.MaxInt64)}
 	r.forget()
 	if l.err = s.clients[n](r); !errors.Is(l.err, errDied) {
 		l.returned = true
@@ -424,7 +430,8 @@ func (w *world) successors() (all []*world) {
 		stuck = stuck && (l == nil || l.returned || l.next.command == nil)
 	}
 	last := w.clients[w.client]
-	goesOn := last != nil && !last.returned && last.next.command != nil // the client of the last step can continue
+	// the client of the last step can continue
+	goesOn := last != nil && !last.returned && last.next.command != nil
 	for n, l := range w.clients {
 		preempts := w.preemptions > 0 && goesOn && n != w.client
 		if l == nil || l.returned || preempts && w.preempted == w.preemptions {
@@ -525,7 +532,8 @@ func checks(d index.Document) client {
 				return err
 			}
 			if c.seq == 0 {
-				r.x.sequence = sequence{} // without a grace period, a floor may be above the sequence
+				// without a grace period, a floor may be above the sequence
+				r.x.sequence = sequence{}
 			}
 		}
 		r.verdict = c.verdict
@@ -567,26 +575,44 @@ func removes(key string) client {
 }
 
 func scenarios() []*scenario {
-	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9}, index.Document{Fingerprint: 11}
+	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9},
+		index.Document{Fingerprint: 11}
 	long := strings.Repeat("long", 20) // so long that the third record of a log causes a rewrite
 	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
 	type docs = []index.Document
 	type calls = []client
 	return []*scenario{
-		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1, content: true},
-		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, deaths: 1, content: true},
-		{name: "three of one content, and a lease ends", clients: calls{checks(x), checks(x), checks(x)}, leases: 1, preemptions: rounds(2, 3), content: true},
-		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1, leases: 1, content: true},
-		{name: "three of one key", clients: calls{checks(at("a", x)), checks(at("a", y)), checks(at("a", z))}, deaths: 1, leases: 1, content: true},
-		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1, leases: 1, content: true},
-		{name: "a recrawl and a copy", before: docs{at("a", y)}, clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1, content: true},
-		{name: "two pages swap", before: docs{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, leases: 1, content: true},
-		{name: "one dies of two that swap", before: docs{at("a", x), at("b", y)}, clients: calls{checks(at("a", y)), checks(at("b", x))}, deaths: 1, leases: 1},
-		{name: "a deletion and a copy", before: docs{at("a", x)}, clients: calls{removes("a"), checks(at("b", x))}, deaths: 1},
-		{name: "a deletion and a recrawl", before: docs{at("a", x)}, clients: calls{removes("a"), checks(at("a", y))}, deaths: 1},
-		{name: "two recrawls that rewrite", before: docs{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), checks(at(long, x))}, deaths: 1, leases: 1, content: true},
-		{name: "a recrawl that rewrites and a deletion", before: docs{at(long, x), at(long, y)}, clients: calls{checks(at(long, z)), removes(long)}, deaths: 1},
-		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweeps(x)}, preemptions: rounds(3, 9), content: true},
+		{name: "two of one content", clients: calls{checks(x), checks(x)}, deaths: 1, leases: 1,
+			content: true},
+		{name: "three of one content", clients: calls{checks(x), checks(x), checks(x)}, deaths: 1,
+			content: true},
+		{name: "three of one content, and a lease ends",
+			clients: calls{checks(x), checks(x), checks(x)}, leases: 1, preemptions: rounds(2, 3),
+			content: true},
+		{name: "two of one key", clients: calls{checks(at("a", x)), checks(at("a", y))}, deaths: 1,
+			leases: 1, content: true},
+		{name: "three of one key", clients: calls{checks(at("a", x)), checks(at("a", y)),
+			checks(at("a", z))}, deaths: 1, leases: 1, content: true},
+		{name: "one page twice", clients: calls{checks(at("a", x)), checks(at("a", x))}, deaths: 1,
+			leases: 1, content: true},
+		{name: "a recrawl and a copy", before: docs{at("a", y)},
+			clients: calls{checks(at("a", x)), checks(at("b", x))}, deaths: 1, leases: 1,
+			content: true},
+		{name: "two pages swap", before: docs{at("a", x), at("b", y)},
+			clients: calls{checks(at("a", y)), checks(at("b", x))}, leases: 1, content: true},
+		{name: "one dies of two that swap", before: docs{at("a", x), at("b", y)},
+			clients: calls{checks(at("a", y)), checks(at("b", x))}, deaths: 1, leases: 1},
+		{name: "a deletion and a copy", before: docs{at("a", x)},
+			clients: calls{removes("a"), checks(at("b", x))}, deaths: 1},
+		{name: "a deletion and a recrawl", before: docs{at("a", x)},
+			clients: calls{removes("a"), checks(at("a", y))}, deaths: 1},
+		{name: "two recrawls that rewrite", before: docs{at(long, x), at(long, y)},
+			clients: calls{checks(at(long, z)), checks(at(long, x))}, deaths: 1, leases: 1,
+			content: true},
+		{name: "a recrawl that rewrites and a deletion", before: docs{at(long, x), at(long, y)},
+			clients: calls{checks(at(long, z)), removes(long)}, deaths: 1},
+		{name: "two and a sweep", clients: calls{checks(x), checks(x), sweeps(x)},
+			preemptions: rounds(3, 9), content: true},
 	}
 }
 

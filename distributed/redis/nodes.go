@@ -14,7 +14,8 @@ import (
 
 // connect returns an error if the configuration of Redis cannot hold the package's guarantees.
 func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
-	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0), patience: cmp.Or(max(o.Patience, 0), defaultPatience)}
+	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0),
+		patience: cmp.Or(max(o.Patience, 0), defaultPatience)}
 	switch client := client.(type) {
 	case *goredis.ClusterClient:
 		if c.multi = client; o.Replicas == 0 {
@@ -24,18 +25,24 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 		c.single = client
 		c.lacks = append(c.lacks, "it is one server: if it fails, the index is not available")
 	default:
-		return nil, fmt.Errorf("a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
+		return nil, fmt.Errorf(
+			"a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
 	}
 	if c.replicas == 0 {
-		c.lacks = append(c.lacks, "writes wait for no replica: a failover loses the latest documents, and two near-duplicates can both be New")
+		c.lacks = append(c.lacks, "writes wait for no replica: a failover loses the latest "+
+			"documents, and two near-duplicates can both be New")
 	}
 	if o.NoRestart {
-		c.lacks = append(c.lacks, "AOF is not required: if a master is restarted empty, the index loses its documents")
+		c.lacks = append(c.lacks,
+			"AOF is not required: if a master is restarted empty, the index loses its documents")
 	}
 	if err := c.coverage(ctx); err != nil {
 		return nil, err
 	}
-	return c, c.each(ctx, false, func(ctx context.Context, node *goredis.Client) error { return c.look(ctx, node, o) })
+	return c,
+		c.each(ctx, false, func(ctx context.Context, node *goredis.Client) error {
+			return c.look(ctx, node, o)
+		})
 }
 
 // coverage returns an error if some slots of the cluster have no node.
@@ -48,8 +55,10 @@ func (c *cluster) coverage(ctx context.Context) error {
 	case err != nil:
 		return away("the cluster", err)
 	case info["cluster_state"] != "ok" || info["cluster_slots_assigned"] != "16384":
-		return fmt.Errorf("%w: cluster state is %q, %s of 16384 slots have a node, %s are served: see redis-cli --cluster check",
-			ErrUnavailable, info["cluster_state"], info["cluster_slots_assigned"], info["cluster_slots_ok"])
+		return fmt.Errorf("%w: cluster state is %q, %s of 16384 slots have a node, %s are "+
+			"served: see redis-cli --cluster check",
+			ErrUnavailable, info["cluster_state"], info["cluster_slots_assigned"],
+			info["cluster_slots_ok"])
 	}
 	return nil
 }
@@ -65,19 +74,26 @@ func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) er
 		return errors.New("this is a node of a cluster: open it with redis.NewClusterClient")
 	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" {
-		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which evicts keys: set noeviction", ErrUnsafe, address, policy)
+		return fmt.Errorf("%w: maxmemory-policy of %s is %q, which evicts keys: set noeviction",
+			ErrUnsafe, address, policy)
 	}
 	if info["aof_enabled"] != "1" && !o.NoRestart {
-		return fmt.Errorf("%w: %s has no AOF, so a master that is restarted before its replica takes over is empty: set appendonly yes, or NoRestart if no supervisor restarts nodes", ErrUnsafe, address)
+		return fmt.Errorf("%w: %s has no AOF, so a master that is restarted before its replica "+
+			"takes over is empty: set appendonly yes, or NoRestart if no supervisor restarts nodes",
+			ErrUnsafe, address)
 	}
-	if has, _ := strconv.Atoi(info["connected_slaves"]); info["role"] == "master" && has < c.replicas {
-		return fmt.Errorf("%w: master %s has %d replicas, but Replicas is %d: add replicas, or set Replicas", ErrUnsafe, address, has, c.replicas)
+	if has, _ := strconv.Atoi(info["connected_slaves"]); info["role"] == "master" &&
+		has < c.replicas {
+		return fmt.Errorf("%w: master %s has %d replicas, but Replicas is %d: add replicas, or "+
+			"set Replicas", ErrUnsafe, address, has, c.replicas)
 	}
 	return nil
 }
 
 // each calls f for every node, one at a time.
-func (c *cluster) each(ctx context.Context, masters bool, f func(ctx context.Context, node *goredis.Client) error) error {
+func (c *cluster) each(
+	ctx context.Context, masters bool, f func(ctx context.Context, node *goredis.Client) error,
+) error {
 	if c.multi == nil {
 		return f(ctx, c.single)
 	}
@@ -136,15 +152,16 @@ func fields(text string) map[string]string {
 
 // Stats describe an index and its Redis.
 type Stats struct {
-	MaxDistance int      `json:"maxDistance"`
-	Plan        string   `json:"plan"`
-	Tables      int      `json:"tables"`
-	Analyzer    string   `json:"analyzer,omitempty"`
-	Format      int      `json:"format"`
-	Replicas    int      `json:"replicas"` // the number of replicas that must confirm a write
-	Masters     int      `json:"masters"`
-	UsedBytes   uint64   `json:"usedBytes"`       // memory of all masters, including keys of other applications
-	Lacks       []string `json:"lacks,omitempty"` // guarantees that this Redis cannot hold, and why
+	MaxDistance int    `json:"maxDistance"`
+	Plan        string `json:"plan"`
+	Tables      int    `json:"tables"`
+	Analyzer    string `json:"analyzer,omitempty"`
+	Format      int    `json:"format"`
+	Replicas    int    `json:"replicas"` // the number of replicas that must confirm a write
+	Masters     int    `json:"masters"`
+	// memory of all masters, including keys of other applications
+	UsedBytes uint64   `json:"usedBytes"`
+	Lacks     []string `json:"lacks,omitempty"` // guarantees that this Redis cannot hold, and why
 }
 
 // Stats returns the properties of the index and asks every master for its memory. It does not count
@@ -155,7 +172,8 @@ func (x *Index) Stats(ctx context.Context) (Stats, error) {
 	}
 	defer x.end()
 	c := x.cluster
-	s := Stats{MaxDistance: x.plan.MaxDistance, Plan: x.plan.String(), Tables: len(x.plan.Tables), Analyzer: x.analyzer, Format: format, Replicas: c.replicas, Lacks: c.lacks}
+	s := Stats{MaxDistance: x.plan.MaxDistance, Plan: x.plan.String(), Tables: len(x.plan.Tables),
+		Analyzer: x.analyzer, Format: format, Replicas: c.replicas, Lacks: c.lacks}
 	err := c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		text, err := node.Info(ctx, "memory").Result()
 		used, _ := strconv.ParseUint(fields(text)["used_memory"], 10, 64)

@@ -20,7 +20,9 @@ func (x *Index) Query(ctx context.Context, q index.Query) ([]index.Match, error)
 }
 
 // QueryBatch answers queries in their order. It needs two round trips per 1,024 queries.
-func (x *Index) QueryBatch(ctx context.Context, queries []index.Query) (answers [][]index.Match, err error) {
+func (x *Index) QueryBatch(
+	ctx context.Context, queries []index.Query,
+) (answers [][]index.Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -56,8 +58,10 @@ func (x *Index) query(ctx context.Context, queries []index.Query) ([][]index.Mat
 	for i := range found {
 		q := &queries[i]
 		for _, n := range found[i] {
-			if d := near.record(n.id); d != nil && n.distance <= within[i] && d.Scope == q.Scope && x.rule.Allows(n.distance, d.Signature(), q.Signature) {
-				answers[i] = append(answers[i], index.Match{Document: ownCopy(d), Distance: n.distance})
+			if d := near.record(n.id); d != nil && n.distance <= within[i] && d.Scope == q.Scope &&
+				x.rule.Allows(n.distance, d.Signature(), q.Signature) {
+				answers[i] = append(answers[i], index.Match{Document: ownCopy(d),
+					Distance: n.distance})
 			}
 		}
 		slices.SortFunc(answers[i], func(a, b index.Match) int {

@@ -112,7 +112,8 @@ type Index struct {
 	rule      match.Rule
 	lease     time.Duration
 	grace     time.Duration // the age from which an uncommitted announcement is abandoned
-	longLog   int           // the size in bytes from which a commit rewrites a log that is mostly dead
+	// the size in bytes from which a commit rewrites a log that is mostly dead
+	longLog int
 
 	now   func() time.Time
 	pause func(context.Context) error
@@ -168,8 +169,11 @@ const (
 
 func newIndex(run runner, o *Options) *Index {
 	x := &Index{
-		run: run, name: names(o.Name), signer: o.Signer, lease: cmp.Or(max(o.Lease, 0), time.Second), longLog: longLog, now: time.Now, token: newToken,
-		drawing: make(chan struct{}, 1), singles: make(chan *single), flights: make(chan struct{}, maxFlights),
+		run: run, name: names(o.Name), signer: o.Signer,
+		lease: cmp.Or(max(o.Lease, 0), time.Second), longLog: longLog, now: time.Now,
+		token:   newToken,
+		drawing: make(chan struct{}, 1), singles: make(chan *single),
+		flights: make(chan struct{}, maxFlights),
 	}
 	x.grace = max(time.Minute, 10*x.lease, 2*o.Patience)
 	x.pause = func(ctx context.Context) error { return sleep(ctx, firstPause) }
@@ -237,7 +241,9 @@ func planFor(k int, expected int64) (best *plan.Plan, err error) {
 			break
 		}
 		best = p
-		shortest := slices.MinFunc(p.Tables, func(a, b plan.Table) int { return a.Prefix - b.Prefix }).Prefix
+		shortest := slices.MinFunc(p.Tables, func(a, b plan.Table) int {
+			return a.Prefix - b.Prefix
+		}).Prefix
 		if float64(expected) <= bucketEntries*math.Exp2(float64(shortest)) {
 			break
 		}
@@ -253,35 +259,43 @@ func (x *Index) accept(o *Options, meta string) error {
 		return fmt.Errorf("%w: key %q holds %.40q", index.ErrNotIndex, x.name.meta(), meta)
 	}
 	if version != strconv.Itoa(format) {
-		return fmt.Errorf("%w: its format is %.20q, but this version supports format %d", index.ErrVersion, version, format)
+		return fmt.Errorf("%w: its format is %.20q, but this version supports format %d",
+			index.ErrVersion, version, format)
 	}
 	if len(lines) != 4 {
-		return fmt.Errorf("%w: key %q has %d lines, not 4", index.ErrCorrupt, x.name.meta(), len(lines))
+		return fmt.Errorf("%w: key %q has %d lines, not 4", index.ErrCorrupt,
+			x.name.meta(), len(lines))
 	}
 	var err error
 	if x.plan, err = plan.Parse(lines[1]); err != nil {
 		return fmt.Errorf("%w: recorded plan: %w", index.ErrCorrupt, err)
 	}
 	if n := len(x.plan.Tables); n > maxTables || n != x.plan.Probes() {
-		return fmt.Errorf("%w: the recorded plan has %d tables and %d probes, want as many, and at most %d", index.ErrCorrupt, n, x.plan.Probes(), maxTables)
+		return fmt.Errorf("%w: the recorded plan has %d tables and %d probes, want as many, and "+
+			"at most %d", index.ErrCorrupt, n, x.plan.Probes(), maxTables)
 	}
-	if x.groupBits, err = strconv.Atoi(lines[2]); err != nil || x.groupBits < 0 || x.groupBits > maxBits {
-		return fmt.Errorf("%w: %.20q bits of groups are recorded, want 0 to %d", index.ErrCorrupt, lines[2], maxBits)
+	if x.groupBits, err = strconv.Atoi(lines[2]); err != nil || x.groupBits < 0 ||
+		x.groupBits > maxBits {
+		return fmt.Errorf("%w: %.20q bits of groups are recorded, want 0 to %d", index.ErrCorrupt,
+			lines[2], maxBits)
 	}
 	if k := max(o.MaxDistance, 0); o.MaxDistance != 0 && k != x.plan.MaxDistance {
 		return fmt.Errorf("%w: it has k = %d, not %d", index.ErrMismatch, x.plan.MaxDistance, k)
 	}
 	x.analyzer = lines[3]
 	if o.Signer != nil && o.Signer.Name() != x.analyzer {
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", index.ErrMismatch, x.analyzer, o.Signer.Name())
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q", index.ErrMismatch,
+			x.analyzer, o.Signer.Name())
 	}
 	if x.signer == nil && x.analyzer != "" {
 		x.signer, err = page.ParseSigner(x.analyzer)
 	}
 	if x.signer == nil && !o.Bare {
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be "+
+			"compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
 	}
-	x.rule = match.Default(x.plan.MaxDistance).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
+	x.rule = match.Default(x.plan.MaxDistance).With(o.MaxShingleDistance, o.ShortAllowance,
+		o.MaxLengthRatio)
 	return x.rule.Check()
 }
 

@@ -75,7 +75,9 @@ func (x *Index) candidates(places []*place, reads []*command) ([][]candidate, er
 
 // search returns the documents within k bits of each place, and their logs. In the same round trip
 // as the buckets, it also reads the logs of the given groups.
-func (x *Index) search(ctx context.Context, durable bool, places []*place, groups []uint32) (found [][]candidate, near, own logs, err error) {
+func (x *Index) search(
+	ctx context.Context, durable bool, places []*place, groups []uint32,
+) (found [][]candidate, near, own logs, err error) {
 	var reads []*command
 	for _, p := range places {
 		reads = append(reads, gets(p.buckets)...)
@@ -95,7 +97,9 @@ type logs map[uint32]*groupLog
 
 // readLogs reads the logs of groups, each once, and runs the commands in more in the same round
 // trip.
-func (x *Index) readLogs(ctx context.Context, durable bool, groups []uint32, more ...*command) (logs, error) {
+func (x *Index) readLogs(
+	ctx context.Context, durable bool, groups []uint32, more ...*command,
+) (logs, error) {
 	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
 	for _, group := range groups {
 		more = append(more, newCommand(get, x.name.group(group)))
@@ -167,7 +171,8 @@ func (x *Index) drop(ctx context.Context, docs []index.Document) (map[uint64]boo
 	drops, tokens := make([]*command, len(docs)), make([]string, len(docs))
 	for i := range docs {
 		tokens[i] = x.token()
-		drops[i] = newCommand(amend, x.name.group(x.groupOf(&docs[i])), "", "", logEntry(isDropped, docs[i].ID, tokens[i]))
+		drops[i] = newCommand(amend, x.name.group(x.groupOf(&docs[i])), "", "",
+			logEntry(isDropped, docs[i].ID, tokens[i]))
 	}
 	if err := x.run(ctx, true, drops); err != nil {
 		return nil, err

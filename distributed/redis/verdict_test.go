@@ -21,10 +21,12 @@ import (
 // with scopes and repeated keys.
 func documents(r *rand.Rand, n int) (docs []index.Document) {
 	for i := range n {
-		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()), Shingles: fingerprint.ShingleSignature{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}}
+		d := index.Document{Fingerprint: fingerprint.Fingerprint(r.Uint64()),
+			Shingles: fingerprint.ShingleSignature{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}}
 		if i > 0 && r.IntN(4) > 0 {
 			d = docs[r.IntN(i)]
-			d.Fingerprint = fingerprint.Fingerprint(testgen.Flip(r, uint64(d.Fingerprint), ^uint64(0), r.IntN(6)))
+			d.Fingerprint = fingerprint.Fingerprint(
+				testgen.Flip(r, uint64(d.Fingerprint), ^uint64(0), r.IntN(6)))
 			d.Shingles[1] = testgen.Flip(r, d.Shingles[1], ^uint64(0), r.IntN(64))
 		}
 		if r.IntN(6) == 0 {
@@ -49,14 +51,18 @@ func TestChecker(t *testing.T) {
 // batches, with the model that the tests of the embedded index use.
 func TestVerdictsEqualEmbeddedIndex(t *testing.T) {
 	for i, o := range []Options{
-		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6}, {MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
+		{MaxDistance: 3}, {MaxDistance: 3, Expected: 31_000_000}, {MaxDistance: 6},
+		{MaxDistance: 6, Expected: 30_000_000}, {MaxDistance: 10, Expected: 1_000_000},
 		{MaxDistance: index.Exact}, {MaxDistance: 3, Bare: true},
-		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3}, {MaxDistance: 6, MaxShingleDistance: 16, ShortAllowance: 5, MaxLengthRatio: -1},
+		{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: 3},
+		{MaxDistance: 6, MaxShingleDistance: 16, ShortAllowance: 5, MaxLengthRatio: -1},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			x, r := openShared(t, o), rand.New(rand.NewPCG(testenv.Seed(t), uint64(i)))
 			x.longLog >>= i % 2 * 6 // commits rewrite logs
-			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer, MaxShingleDistance: o.MaxShingleDistance, ShortAllowance: o.ShortAllowance, MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
+			rule := indextest.RuleOf(index.Options{Analyzer: x.analyzer,
+				MaxShingleDistance: o.MaxShingleDistance, ShortAllowance: o.ShortAllowance,
+				MaxLengthRatio: o.MaxLengthRatio}, max(o.MaxDistance, 0))
 			sameHistory(t, x, indextest.NewModel(rule), r, documents(r, 600))
 		})
 	}
@@ -67,13 +73,16 @@ func TestVerdictsEqualEmbeddedIndex(t *testing.T) {
 // batch.
 func TestBatchGoesInTurn(t *testing.T) {
 	x := openShared(t, Options{MaxDistance: 1, Bare: true})
-	_, err := x.CheckDocuments(t.Context(), []index.Document{{Key: "first", Fingerprint: 1}, {Key: "second", Fingerprint: 2}})
+	_, err := x.CheckDocuments(t.Context(), []index.Document{{Key: "first", Fingerprint: 1},
+		{Key: "second", Fingerprint: 2}})
 	must(t, err)
 	got, err := x.CheckDocuments(t.Context(), []index.Document{
-		{Key: "first", Fingerprint: 0xff << 20}, {Key: "copy", Fingerprint: 0}, {Key: "second", Fingerprint: 0xff << 40},
+		{Key: "first", Fingerprint: 0xff << 20}, {Key: "copy", Fingerprint: 0},
+		{Key: "second", Fingerprint: 0xff << 40},
 	})
 	must(t, err)
-	if got[0].Status != neardup.Changed || got[1].Status != neardup.Duplicate || got[1].Of.Key != "second" || got[2].Status != neardup.Changed {
+	if got[0].Status != neardup.Changed || got[1].Status != neardup.Duplicate ||
+		got[1].Of.Key != "second" || got[2].Status != neardup.Changed {
 		t.Errorf("%+v", got)
 	}
 }
@@ -98,7 +107,8 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 			}
 			want.Document, want.Of.Document = translate(want.Document), translate(want.Of.Document)
 			if got[i] != want {
-				t.Fatalf("document %d of a batch of %d: %+v\ngot  %+v\nwant %+v", i, len(part), part[i], got[i], want)
+				t.Fatalf("document %d of a batch of %d: %+v\ngot  %+v\nwant %+v", i, len(part),
+					part[i], got[i], want)
 			}
 		}
 		switch r.IntN(8) {
@@ -122,7 +132,8 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 			must(t, err)
 		}
 		q := part[r.IntN(len(part))]
-		matches, err := x.Query(ctx, index.Query{Signature: q.Signature(), Scope: q.Scope, Limit: 5})
+		matches, err := x.Query(ctx, index.Query{Signature: q.Signature(),
+			Scope: q.Scope, Limit: 5})
 		must(t, err)
 		want := m.Docs.Near(m.Rule, &q, 5)
 		for i := range want {
@@ -156,7 +167,8 @@ func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 			v := x.cluster.multi.Get(ctx, name).Val() // the key of a barrier may have expired
 			switch name[len(x.name)+1] {
 			case 'b':
-				must(t, x.entries(&command{key: name, value: v}, func(string, uint64, id) { stored++ }))
+				must(t, x.entries(&command{key: name, value: v},
+					func(string, uint64, id) { stored++ }))
 			case 'g':
 				l, err := replay(name, v)
 				must(t, err)
@@ -171,7 +183,8 @@ func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 		}
 	}
 	if n := len(m.Docs); documents != n || stored != n*len(x.plan.Tables) || keys != keyed {
-		return fmt.Sprintf("%d documents, %d with keys, have %d states in logs, %d entries in %d tables, %d keys", n, keyed, documents, stored, len(x.plan.Tables), keys)
+		return fmt.Sprintf("%d documents, %d with keys, have %d states in logs, %d entries in %d "+
+			"tables, %d keys", n, keyed, documents, stored, len(x.plan.Tables), keys)
 	}
 	return ""
 }

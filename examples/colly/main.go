@@ -1,4 +1,5 @@
-// Command colly crawls a site with the colly library and saves one page of each group of near-duplicates.
+// Command colly crawls a site with the colly library and saves one page of each group of
+// near-duplicates.
 //
 //	go run ./colly http://localhost:8080/ crawl
 //
@@ -41,7 +42,8 @@ func crawl(ctx context.Context, start, folder string) (err error) {
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := colly.NewCollector(colly.Async(), colly.StdlibContext(ctx), colly.AllowedDomains(u.Hostname()))
+	c := colly.NewCollector(colly.Async(), colly.StdlibContext(ctx),
+		colly.AllowedDomains(u.Hostname()))
 	c.IgnoreRobotsTxt = false
 	if err := c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: 4}); err != nil {
 		return err
@@ -52,7 +54,8 @@ func crawl(ctx context.Context, start, folder string) (err error) {
 		}
 	})
 	c.OnResponse(func(r *colly.Response) {
-		if _, err := saved.Save(ctx, neardup.Page{URL: r.Request.URL.String(), ContentType: contentType(r), Body: r.Body}); err != nil {
+		if _, err := saved.Save(ctx, neardup.Page{URL: r.Request.URL.String(),
+			ContentType: contentType(r), Body: r.Body}); err != nil {
 			stop(err)
 		}
 	})

@@ -1,11 +1,11 @@
-// Command compare measures what deduplicates generated pages: a set of digests in memory, one in Redis,
-// a Bloom filter, and neardup. Of every four pages of 400 words two are new, one equals an earlier page,
-// and one differs from an earlier page in 6 words.
+// Command compare measures what deduplicates generated pages: a set of digests in memory, one in
+// Redis, a Bloom filter, and neardup. Of every four pages of 400 words two are new, one equals an
+// earlier page, and one differs from an earlier page in 6 words.
 //
 //	go run ./compare -n 100000
 //
-// It starts redis-server if that is installed. Bytes per new page are the growth of the heap, of the
-// memory that Redis reports, of the filter, and of the index on disk.
+// It starts redis-server if that is installed. Bytes per new page are the growth of the heap, of
+// the memory that Redis reports, of the filter, and of the index on disk.
 package main
 
 import (
@@ -58,7 +58,8 @@ func pages(i, end int) (made []neardup.Page) {
 				words[rng.IntN(len(words))] = "x" + strconv.Itoa(rng.IntN(30_000))
 			}
 		}
-		made = append(made, neardup.Page{URL: fmt.Sprint("https://example.com/", i), ContentType: "text/plain", Body: []byte(strings.Join(words, " "))})
+		made = append(made, neardup.Page{URL: fmt.Sprint("https://example.com/", i),
+			ContentType: "text/plain", Body: []byte(strings.Join(words, " "))})
 	}
 	return made
 }
@@ -72,8 +73,10 @@ type method struct {
 }
 
 func run(ctx context.Context, n int) error {
-	fmt.Println("method | equal found | changed found | new pages dropped | memory, disk: bytes per new page | µs per page")
-	for _, open := range []func(context.Context, int) (*method, error){digests, inRedis, filter, nearDuplicates} {
+	fmt.Println("method | equal found | changed found | new pages dropped | memory, disk: bytes " +
+		"per new page | µs per page")
+	for _, open := range []func(context.Context, int) (*method, error){digests, inRedis, filter,
+		nearDuplicates} {
 		m, err := open(ctx, n)
 		if err != nil {
 			return err
@@ -113,8 +116,10 @@ func (m *method) measure(n int) error {
 		return err
 	}
 	of := float64(n) / 4
-	fmt.Printf("%s | %.4f | %.4f | %d | %.0f, %.0f | %.1f\n", m.name, float64(found[2])/of, float64(found[3])/of, found[0]+found[1],
-		float64(moreMemory-memory)/2/of, float64(moreDisk-disk)/2/of, float64(took.Microseconds())/float64(n))
+	fmt.Printf("%s | %.4f | %.4f | %d | %.0f, %.0f | %.1f\n", m.name, float64(found[2])/of,
+		float64(found[3])/of, found[0]+found[1],
+		float64(moreMemory-memory)/2/of, float64(moreDisk-disk)/2/of,
+		float64(took.Microseconds())/float64(n))
 	return nil
 }
 
@@ -149,14 +154,15 @@ func digests(context.Context, int) (*method, error) {
 func filter(_ context.Context, n int) (*method, error) {
 	f := bloom.NewWithEstimates(uint(n)/2, 0.001)
 	grown := int64(0)
-	return &method{"Bloom filter of digests, 0.001", func(ps []neardup.Page) (known []bool, err error) {
-		for _, p := range ps {
-			d := digest(p)
-			known = append(known, f.TestAndAdd(d[:]))
-		}
-		grown = int64(f.Cap() / 8)
-		return known, nil
-	}, func() (int64, int64, error) { return grown, 0, nil }, nothing}, nil
+	return &method{"Bloom filter of digests, 0.001",
+		func(ps []neardup.Page) (known []bool, err error) {
+			for _, p := range ps {
+				d := digest(p)
+				known = append(known, f.TestAndAdd(d[:]))
+			}
+			grown = int64(f.Cap() / 8)
+			return known, nil
+		}, func() (int64, int64, error) { return grown, 0, nil }, nothing}, nil
 }
 
 func inRedis(ctx context.Context, _ int) (*method, error) {
@@ -169,7 +175,8 @@ func inRedis(ctx context.Context, _ int) (*method, error) {
 		return nil, err
 	}
 	socket := filepath.Join(dir, "redis")
-	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
+	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save",
+		"", "--dir", dir)
 	if err := server.Start(); err != nil {
 		return nil, err
 	}
@@ -203,7 +210,8 @@ func nearDuplicates(ctx context.Context, n int) (*method, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := neardup.Open(filepath.Join(dir, "pages.neardup"), &neardup.Options{Index: index.Options{ExpectedDocuments: int64(n / 2)}})
+	x, err := neardup.Open(filepath.Join(dir, "pages.neardup"),
+		&neardup.Options{Index: index.Options{ExpectedDocuments: int64(n / 2)}})
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,15 @@ func TestMethods(t *testing.T) {
 		method  func(t *testing.T) *method
 		changed bool
 	}{
-		"digests": {func(t *testing.T) *method { return opened(t)(digests(t.Context(), n)) }, false},
+		"digests": {func(t *testing.T) *method { return opened(t)(digests(t.Context(), n)) },
+			false},
 		"Redis": {func(t *testing.T) *method {
 			testenv.Program(t, "redis-server")
 			return opened(t)(inRedis(t.Context(), n))
 		}, false},
-		"Bloom":   {func(t *testing.T) *method { return opened(t)(filter(t.Context(), n)) }, false},
-		"neardup": {func(t *testing.T) *method { return opened(t)(nearDuplicates(t.Context(), n)) }, true},
+		"Bloom": {func(t *testing.T) *method { return opened(t)(filter(t.Context(), n)) }, false},
+		"neardup": {func(t *testing.T) *method { return opened(t)(nearDuplicates(t.Context(), n)) },
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := open.method(t)
@@ -38,7 +40,8 @@ func TestMethods(t *testing.T) {
 					found[i%4]++
 				}
 			}
-			if found[2] != n/4 || found[0]+found[1] > n/100 || (found[3] > n/4*98/100) != open.changed || !open.changed && found[3] > n/100 {
+			if found[2] != n/4 || found[0]+found[1] > n/100 ||
+				(found[3] > n/4*98/100) != open.changed || !open.changed && found[3] > n/100 {
 				t.Error(found)
 			}
 			if memory, _, err := m.bytes(); err != nil || memory == 0 {

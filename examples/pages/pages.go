@@ -1,5 +1,5 @@
-// Package pages saves the pages of a crawler in a folder, one of each group of near-duplicates, with
-// their index. A page is on disk when Save returns without an error.
+// Package pages saves the pages of a crawler in a folder, one of each group of near-duplicates,
+// with their index. A page is on disk when Save returns without an error.
 package pages
 
 import (
@@ -33,9 +33,9 @@ func (f *Folder) File(url string) string {
 	return filepath.Join(f.dir, fmt.Sprintf("%x.html", sha256.Sum256([]byte(url))))
 }
 
-// Save saves a page unless it is a near-duplicate of a stored one. It saves an Unchanged page too: the
-// crawler may have been killed between Check and the write of the file. These crawlers have no use for a
-// Skipped page, which was not compared.
+// Save saves a page unless it is a near-duplicate of a stored one. It saves an Unchanged page too:
+// the crawler may have been killed between Check and the write of the file. These crawlers have no
+// use for a Skipped page, which was not compared.
 func (f *Folder) Save(ctx context.Context, p neardup.Page) (neardup.Status, error) {
 	v, err := f.Check(ctx, p)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Command workers crawls a site with net/http and a pool of workers, and saves one page of each group
-// of near-duplicates. It does not read robots.txt and does not limit its rate, so use it on your own site.
+// Command workers crawls a site with net/http and a pool of workers, and saves one page of each
+// group of near-duplicates. It does not read robots.txt and does not limit its rate, so use it on
+// your own site.
 //
 //	go run ./workers http://localhost:8080/ crawl
 //
@@ -91,7 +92,8 @@ func fetch(ctx context.Context, u string) (p neardup.Page, err error) {
 	}
 	// With one byte more than the limit, neardup skips the page as too large.
 	body, err := io.ReadAll(io.LimitReader(response.Body, neardup.DefaultMaxBody+1))
-	return neardup.Page{URL: response.Request.URL.String(), ContentType: response.Header.Get("Content-Type"), Body: body}, err
+	return neardup.Page{URL: response.Request.URL.String(),
+		ContentType: response.Header.Get("Content-Type"), Body: body}, err
 }
 
 func links(p neardup.Page) (found []string) {

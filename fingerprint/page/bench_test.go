@@ -9,10 +9,13 @@ import (
 // generatedPage returns 256 KiB of plain markup with little script.
 func generatedPage() []byte {
 	var b strings.Builder
-	b.WriteString("<!DOCTYPE html><html><head><title>Generated</title><style>p { margin: 0 }</style></head><body>")
+	b.WriteString("<!DOCTYPE html><html><head><title>Generated</title><style>p { margin: 0 " +
+		"}</style></head><body>")
 	for b.Len() < 256<<10 {
-		b.WriteString("<div class=\"item\" style=\"color: red\"><h2>An item of the page</h2>\n<p>Some text with a " +
-			"<a href=\"/there?a=1&amp;b=2\">link</a>, an &eacute; and a <b>bold</b> word, long enough to be a paragraph " +
+		b.WriteString("<div class=\"item\" style=\"color: red\"><h2>An item of the " +
+			"page</h2>\n<p>Some text with a " +
+			"<a href=\"/there?a=1&amp;b=2\">link</a>, an &eacute; and a <b>bold</b> word, long " +
+			"enough to be a paragraph " +
 			"of its own.</p></div>\n")
 	}
 	return []byte(b.String())
@@ -23,7 +26,8 @@ func densePage() []byte {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html><title>Dense</title><table class='grid'>")
 	for b.Len() < 256<<10 {
-		b.WriteString("<tr><td class=a><b>1</b><td><i id='x'>2</i>&nbsp;<td data-x=\"&quot;\"><a href=#><span>3</span></a>")
+		b.WriteString("<tr><td class=a><b>1</b><td><i id='x'>2</i>&nbsp;<td data-x=\"&quot;\"><a " +
+			"href=#><span>3</span></a>")
 	}
 	return []byte(b.String())
 }

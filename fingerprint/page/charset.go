@@ -78,12 +78,14 @@ func determine(body []byte, contentType string, valid bool) (encoding.Encoding, 
 		enough = minSequences
 	}
 	found := countUTF8(body, enough)
-	otherASCII := found.sequences == 0 && (bytes.IndexByte(body, 0x1b) >= 0 || bytes.IndexByte(body, 0) >= 0)
+	otherASCII := found.sequences == 0 && (bytes.IndexByte(body, 0x1b) >= 0 ||
+		bytes.IndexByte(body, 0) >= 0)
 	valid = found.invalid == 0 // also if the last character is cut off
 	if valid && (found.sequences >= minSequences || found.sequences == 0 && !otherASCII) {
 		return encoding.Nop, "utf-8"
 	}
-	for _, label := range []string{labelIn(contentType), metaLabel(body[:min(len(body), prescanBytes)]), xmlLabel(body)} {
+	for _, label := range []string{labelIn(contentType),
+		metaLabel(body[:min(len(body), prescanBytes)]), xmlLabel(body)} {
 		e, name := charset.Lookup(label)
 		if e == nil || !believable(name, body, found) {
 			continue
@@ -152,7 +154,8 @@ func believable(name string, body []byte, count utf8Count) bool {
 
 func singleByte(name string) bool {
 	switch name {
-	case "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr", "iso-2022-jp", "utf-16le", "utf-16be":
+	case "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr", "iso-2022-jp",
+		"utf-16le", "utf-16be":
 		return false
 	}
 	return true
@@ -160,7 +163,8 @@ func singleByte(name string) bool {
 
 // xmlLabel returns the encoding label of an XML declaration.
 func xmlLabel(body []byte) string {
-	declaration, _, found := bytes.Cut(bytes.TrimLeft(body[:min(len(body), 1024)], " \t\r\n\f"), []byte("?>"))
+	declaration, _, found := bytes.Cut(bytes.TrimLeft(body[:min(len(body), 1024)], " \t\r\n\f"),
+		[]byte("?>"))
 	if !found || !bytes.HasPrefix(declaration, []byte("<?xml")) {
 		return ""
 	}

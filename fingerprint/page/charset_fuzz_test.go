@@ -12,13 +12,15 @@ import (
 // times the size, in an encoding of the standard. Decoding the result again must not change it.
 func FuzzCharset(f *testing.F) {
 	for _, label := range []string{
-		"utf-8", "utf-16le", "utf-16be", "utf-16", "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "iso-2022-jp", "euc-kr",
+		"utf-8", "utf-16le", "utf-16be", "utf-16", "gbk", "gb18030", "big5", "euc-jp", "shift_jis",
+		"iso-2022-jp", "euc-kr",
 		"windows-1252", "koi8-r", "x-user-defined", "hz-gb-2312", "replacement", "no such",
 	} {
 		contentType := "text/html; charset=" + label
 		f.Add([]byte("caf\xe9 \x1b$B$3\x1b(B \x81\x30\x81\x30 \x82\xa0\xa4\xa2"), contentType)
 		f.Add([]byte("<meta charset='"+label+"'>\xc4\xe3\xba\xc3"), "")
-		f.Add([]byte("<meta http-equiv=content-type content='text/html;charset= \""+label+"\"'>\xe4\xbd\xa0\xe5\xa5\xbd\xff"), "charset charset=")
+		f.Add([]byte("<meta http-equiv=content-type content='text/html;charset= \""+label+
+			"\"'>\xe4\xbd\xa0\xe5\xa5\xbd\xff"), "charset charset=")
 		f.Add([]byte("\xff\xfe<\x00a\x00>\x00\x00\xd8"), contentType)
 		f.Add([]byte("\x00<\x00a\xdc\x00\xd8\x00"), contentType)
 	}
@@ -32,9 +34,13 @@ func FuzzCharset(f *testing.F) {
 			t.Fatalf("%q is no name of the Encoding Standard", name)
 		}
 		if !utf8.Valid(decoded) || len(decoded) > 3*len(body) {
-			t.Fatalf("%d bytes of %s decoded to %d, valid %v", len(body), name, len(decoded), utf8.Valid(decoded))
+			t.Fatalf("%d bytes of %s decoded to %d, valid %v", len(body), name, len(decoded),
+				utf8.Valid(decoded))
 		}
-		if again, name := decode(decoded, "text/html; charset=utf-8"); countUTF8(decoded, minSequences).sequences >= minSequences && !bytes.HasPrefix(decoded, []byte("\ufeff")) && (name != "utf-8" || !bytes.Equal(again, decoded)) {
+		if again, name := decode(decoded, "text/html; charset=utf-8"); countUTF8(decoded,
+			minSequences).sequences >= minSequences &&
+			!bytes.HasPrefix(decoded, []byte("\ufeff")) &&
+			(name != "utf-8" || !bytes.Equal(again, decoded)) {
 			t.Fatalf("%q, decoded once more, is %q in %s", decoded, again, name)
 		}
 	})

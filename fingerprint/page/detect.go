@@ -55,7 +55,8 @@ func detect(body []byte) string {
 	}
 	for _, d := range detected {
 		for _, r := range results {
-			if r.Charset != d.charset || r.Confidence < leastConfidence || r.Confidence <= confidence || !isValid(sample, d.label) {
+			if r.Charset != d.charset || r.Confidence < leastConfidence ||
+				r.Confidence <= confidence || !isValid(sample, d.label) {
 				continue
 			}
 			label, confidence = d.label, r.Confidence
@@ -98,13 +99,15 @@ func isValid(text []byte, label string) bool {
 			halfWidth++
 		}
 	}
-	return err == nil && wrong*100 <= characters && halfWidth*4 <= characters && pairs*2 >= characters
+	return err == nil && wrong*100 <= characters && halfWidth*4 <= characters &&
+		pairs*2 >= characters
 }
 
 // isWindowsPolish reports whether Polish text that is valid in both encodings of
 // Central Europe is windows-1250, by the letter ą.
 func isWindowsPolish(sample []byte) bool {
-	return bytes.IndexByte(sample, 0xb3) >= 0 && bytes.Count(sample, []byte{0xb9}) > bytes.Count(sample, []byte{0xb1})
+	return bytes.IndexByte(sample, 0xb3) >= 0 &&
+		bytes.Count(sample, []byte{0xb9}) > bytes.Count(sample, []byte{0xb1})
 }
 
 // southSlavic returns the encoding of text with the letters č, š and ž, as Croatian
@@ -162,7 +165,8 @@ func isASCII(text []byte) bool {
 func isISO2022JP(body []byte) bool {
 	for _, begin := range []string{"\x1b$B", "\x1b$@"} {
 		if i := bytes.Index(body, []byte(begin)); i >= 0 {
-			return bytes.Contains(body[i:], []byte("\x1b(B")) || bytes.Contains(body[i:], []byte("\x1b(J"))
+			return bytes.Contains(body[i:], []byte("\x1b(B")) ||
+				bytes.Contains(body[i:], []byte("\x1b(J"))
 		}
 	}
 	return false

@@ -65,7 +65,8 @@ var elements, kinds, impliedEnds = table([]struct {
 	class class
 	names string
 }{
-	{block, "address article aside button details dialog dir fieldset figcaption figure footer form frameset " +
+	{block, "address article aside button details dialog dir fieldset figcaption figure footer " +
+		"form frameset " +
 		"header hgroup legend main nav search section summary"},
 	{block | breakout, "blockquote center div listing pre"},
 	{block | heading | minor | breakout, "h1 h2 h3 h4 h5 h6"},
@@ -101,7 +102,8 @@ var elements, kinds, impliedEnds = table([]struct {
 // (HTML standard, section 13.1.2.4). The start tag of each block except br ends a p
 // element.
 var endedBy = map[string]string{
-	"li": "li", "dt": "dt dd", "dd": "dt dd", "rt": "rp rt", "rp": "rp rt", "option": "option optgroup", "optgroup": "optgroup",
+	"li": "li", "dt": "dt dd", "dd": "dt dd", "rt": "rp rt", "rp": "rp rt",
+	"option": "option optgroup", "optgroup": "optgroup",
 	"td": "td th tr tbody tfoot", "th": "td th tr tbody tfoot", "tr": "tr tbody tfoot",
 }
 

@@ -14,7 +14,8 @@ func ExampleSigner_Sign() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	html := []byte("<nav><a href=/>Home</a></nav><p>The ferry leaves at nine, at noon and at five.</p>")
+	html := []byte(
+		"<nav><a href=/>Home</a></nav><p>The ferry leaves at nine, at noon and at five.</p>")
 	s, err := signer.Sign("text/html; charset=utf-8", html)
 	if err != nil {
 		log.Fatal(err)

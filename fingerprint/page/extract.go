@@ -73,8 +73,9 @@ type extractor struct {
 	streams
 	counts counts
 
-	stack     []openElement
-	innermost [maxKinds]int32 // by kind: the place of the innermost open element on the stack, from 1; or 0
+	stack []openElement
+	// by kind: the place of the innermost open element on the stack, from 1; or 0
+	innermost [maxKinds]int32
 	context
 }
 
@@ -203,7 +204,8 @@ func (e *extractor) startTag(s *scanner) {
 	case tag.class&left != 0 && tag.class&raw != 0:
 		if s.attributes.srcdoc != nil && !e.skipped && tag.name == "iframe" {
 			e.out.newline()
-			e.fragment(&scanner{doc: []byte(html.UnescapeString(string(s.attributes.srcdoc)))}, false)
+			e.fragment(&scanner{doc: []byte(html.UnescapeString(string(s.attributes.srcdoc)))},
+				false)
 			e.out.newline()
 		}
 	case tag.class&left != 0 && e.leavesOut(s):
@@ -212,7 +214,8 @@ func (e *extractor) startTag(s *scanner) {
 		}
 		e.push(s)
 		e.skipped, e.skippedAt = true, s.pos
-	case (tag.hint&framing != 0 || s.attributed && s.attributes.mayHide || len(e.parts) > 0) && e.isPart(s):
+	case (tag.hint&framing != 0 || s.attributed && s.attributes.mayHide || len(e.parts) > 0) &&
+		e.isPart(s):
 		e.beginPart(&s.attributes, false)
 		e.parts[len(e.parts)-1].nav = tag.name == "nav" || string(s.attributes.role) == "navigation"
 		e.push(s)
@@ -228,7 +231,8 @@ func (e *extractor) startTag(s *scanner) {
 // foreignObject element is text of the page.
 func (e *extractor) startForeign(s *scanner) {
 	s.rawElement = element{} // no element's content is raw in an svg element
-	if s.tag.class&(foreign|integration) != 0 && !s.selfClosing && e.open(s) && s.tag.name == "foreignobject" {
+	if s.tag.class&(foreign|integration) != 0 && !s.selfClosing && e.open(s) &&
+		s.tag.name == "foreignobject" {
 		e.skipped = false
 		e.out.newline()
 	}

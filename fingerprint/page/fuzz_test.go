@@ -12,10 +12,14 @@ import (
 func FuzzExtract(f *testing.F) {
 	for _, seed := range []string{
 		"", "<title>a</title><p>b&nGt;", "<svg><p hidden>x", "<li hidden>a<li>b<ul></ul></ul>",
-		"<script><!--<script></script>x</script>y", "\xff\xfea\x00", "<meta charset=gbk>\xc4\xe3", "<a b='", "<!--",
-		"<noscript>a&amp;<p>b<!--</noscript>c", "<noscript>&lt;p&gt;a</noscript>", "<iframe srcdoc='a<p hidden>b&amp;lt;'></iframe>", "<svg><foreignObject><p>a</svg>b",
-		"<nav><a href=/>a</a></nav>", "<template id=B:0></template>x<div hidden id=S:0><p>y</div>", "<template id=a>b</template><script>$df(\"a\")", "<p><template shadowrootmode=open>a",
-		"<textarea>&amp</textarea>", "<plaintext><b>", "<main><p>a</main><div class=nav>b", "<ul><li class=menu>a<li>b<table><td></ul></table>", "<td hidden><table></td></table>x",
+		"<script><!--<script></script>x</script>y", "\xff\xfea\x00", "<meta charset=gbk>\xc4\xe3",
+		"<a b='", "<!--",
+		"<noscript>a&amp;<p>b<!--</noscript>c", "<noscript>&lt;p&gt;a</noscript>",
+		"<iframe srcdoc='a<p hidden>b&amp;lt;'></iframe>", "<svg><foreignObject><p>a</svg>b",
+		"<nav><a href=/>a</a></nav>", "<template id=B:0></template>x<div hidden id=S:0><p>y</div>",
+		"<template id=a>b</template><script>$df(\"a\")", "<p><template shadowrootmode=open>a",
+		"<textarea>&amp</textarea>", "<plaintext><b>", "<main><p>a</main><div class=nav>b",
+		"<ul><li class=menu>a<li>b<table><td></ul></table>", "<td hidden><table></td></table>x",
 	} {
 		f.Add([]byte(seed), "text/html; charset=shift_jis")
 		f.Add([]byte(seed), "")
@@ -40,8 +44,10 @@ func FuzzExtract(f *testing.F) {
 		_, main := titleAndText(body, contentType, Main)
 		checkLines(t, title, main, visible)
 		decoded, _ := decode(body, contentType)
-		withoutZeros := strings.NewReplacer("\x00", "\uFFFD") // in noscript, a zero byte may become either
-		if all := allText(decoded); !subsequence(withoutZeros.Replace(visible), withoutZeros.Replace(all)) {
+		// in noscript, a zero byte may become either
+		withoutZeros := strings.NewReplacer("\x00", "\uFFFD")
+		if all := allText(decoded); !subsequence(withoutZeros.Replace(visible),
+			withoutZeros.Replace(all)) {
 			t.Fatalf("%q is not in the text %q of the page", visible, all)
 		}
 	})

@@ -35,7 +35,8 @@ func asParagraphs(paragraphs []string) string {
 // script ran, or if scripts do not run, or in another document or tree.
 var hidings = map[string]func(part int, content string) string{
 	"React segment": func(i int, s string) string {
-		return fmt.Sprintf(`<div hidden id="S:%x">%s</div><script>$RC("B:%[1]x","S:%[1]x")</script>`, i, s)
+		return fmt.Sprintf(
+			`<div hidden id="S:%x">%s</div><script>$RC("B:%[1]x","S:%[1]x")</script>`, i, s)
 	},
 	"React table segment": func(i int, s string) string {
 		return fmt.Sprintf(`<table hidden id="S:%x"><tr><td>%s</td></tr></table>`, i, s)
@@ -44,33 +45,55 @@ var hidings = map[string]func(part int, content string) string{
 		return fmt.Sprintf(`<template id="0-%d">%s</template><script>$df("0-%[1]d")</script>`, i, s)
 	},
 	"shadow root": func(_ int, s string) string {
-		return `<x-article><template shadowrootmode="open"><style>p{}</style>` + s + `</template></x-article>`
+		return `<x-article><template shadowrootmode="open"><style>p{}</style>` + s +
+			`</template></x-article>`
 	},
-	"hidden":             func(_ int, s string) string { return "<div hidden>" + s + "</div>" },
-	"hidden until found": func(_ int, s string) string { return "<section hidden='until-found'>" + s + "</section>" },
-	"hidden element":     func(_ int, s string) string { return "<x-article hidden>" + s + "</x-article>" },
+	"hidden": func(_ int, s string) string { return "<div hidden>" + s + "</div>" },
+	"hidden until found": func(_ int, s string) string {
+		return "<section hidden='until-found'>" + s + "</section>"
+	},
+	"hidden element": func(_ int, s string) string {
+		return "<x-article hidden>" + s + "</x-article>"
+	},
 	"display none": func(i int, s string) string {
 		return fmt.Sprintf(`<div id="tab%d" style="color:red;display: none">%s</div>`, i, s)
 	},
-	"hidden twice": func(_ int, s string) string { return `<div hidden><div style="display:none">` + s + `</div></div>` },
+	"hidden twice": func(_ int, s string) string {
+		return `<div hidden><div style="display:none">` +
+			s + `</div></div>`
+	},
 	"visibility": func(_ int, s string) string {
 		return `<div style="visibility:hidden;position:absolute;top:-9999px">` + s + `</div>`
 	},
-	"opacity":          func(_ int, s string) string { return `<div class="async-hide" style="opacity:0">` + s + `</div>` },
-	"aria-hidden":      func(_ int, s string) string { return `<div aria-hidden="true">` + s + `</div>` },
-	"dialog":           func(_ int, s string) string { return "<dialog>" + s + "</dialog>" },
-	"details":          func(_ int, s string) string { return "<details><summary>More</summary>" + s + "</details>" },
-	"noscript":         func(_ int, s string) string { return "<noscript>" + s + "</noscript>" },
-	"escaped noscript": func(_ int, s string) string { return "<noscript>" + html.EscapeString(s) + "</noscript>" },
-	"navigation":       func(_ int, s string) string { return `<nav aria-label="contents">` + s + "</nav>" },
+	"opacity": func(_ int, s string) string {
+		return `<div class="async-hide" style="opacity:0">` + s + `</div>`
+	},
+	"aria-hidden": func(_ int, s string) string {
+		return `<div aria-hidden="true">` + s + `</div>`
+	},
+	"dialog": func(_ int, s string) string { return "<dialog>" + s + "</dialog>" },
+	"details": func(_ int, s string) string {
+		return "<details><summary>More</summary>" + s + "</details>"
+	},
+	"noscript": func(_ int, s string) string { return "<noscript>" + s + "</noscript>" },
+	"escaped noscript": func(_ int, s string) string {
+		return "<noscript>" + html.EscapeString(s) + "</noscript>"
+	},
+	"navigation": func(_ int, s string) string {
+		return `<nav aria-label="contents">` + s + "</nav>"
+	},
 	"srcdoc": func(_ int, s string) string {
-		return `<iframe srcdoc="` + html.EscapeString("<!DOCTYPE html><title>x</title><body>"+s) + `"></iframe>`
+		return `<iframe srcdoc="` + html.EscapeString("<!DOCTYPE html><title>x</title><body>"+s) +
+			`"></iframe>`
 	},
 	"foreignObject": func(_ int, s string) string {
 		return "<svg><g><foreignObject><div>" + s + "</div></foreignObject></g></svg>"
 	},
 	"never closed": func(_ int, s string) string { return "<div><div hidden>" + s },
-	"textarea":     func(_ int, s string) string { return "<textarea style='display:none'>" + s + "</textarea>" },
+	"textarea": func(_ int, s string) string {
+		return "<textarea style='display:none'>" + s +
+			"</textarea>"
+	},
 }
 
 // placeholders has the markup of the placeholders that frameworks send.
@@ -82,8 +105,10 @@ var placeholders = map[string]string{
 
 // madePage returns a page with a frame around its content.
 func madePage(frame []string, head, content, tail string) []byte {
-	return []byte("<!DOCTYPE html><html><head><title>A story</title></head><body><header><a href=/>Journal</a></header>" + head +
-		"<main>" + content + "</main><footer>" + asParagraphs(frame) + "</footer>" + tail + "</body></html>")
+	return []byte("<!DOCTYPE html><html><head><title>A story</title></head><body><header><a " +
+		"href=/>Journal</a></header>" + head +
+		"<main>" + content + "</main><footer>" + asParagraphs(frame) + "</footer>" + tail +
+		"</body></html>")
 }
 
 // TestHiddenArticle checks that a page's article is text of the page, whatever hides it. The
@@ -102,16 +127,19 @@ func TestHiddenArticle(t *testing.T) {
 			for _, words := range sizes {
 				for _, framed := range []int{20, 100, 250, 500} {
 					frame, article := madeText(rng, framed), madeText(rng, words)
-					shown := signer.SignKind(HTML, "", madePage(frame, "", asParagraphs(article), ""))
+					shown := signer.SignKind(HTML, "",
+						madePage(frame, "", asParagraphs(article), ""))
 					for place, page := range hiddenPages(mode, hiding, hide, frame, article) {
-						at := fmt.Sprintf("%s, %s, article of %d words %s, frame of %d", mode.name(), hiding, words, place, framed)
+						at := fmt.Sprintf("%s, %s, article of %d words %s, frame of %d",
+							mode.name(), hiding, words, place, framed)
 						text := signer.Text(HTML, "", page)
 						for _, paragraph := range article {
 							if !strings.Contains(text, paragraph) {
 								t.Fatalf("%s: %.60q is lost", at, paragraph)
 							}
 						}
-						if d := shown.Fingerprint.Distance(signer.SignKind(HTML, "", page).Fingerprint); d > 6 {
+						if d := shown.Fingerprint.Distance(
+							signer.SignKind(HTML, "", page).Fingerprint); d > 6 {
 							t.Errorf("%s: %d bits from the page that shows the article", at, d)
 						}
 					}
@@ -122,7 +150,9 @@ func TestHiddenArticle(t *testing.T) {
 }
 
 // hiddenPages returns pages that hide an article, by the place of the article.
-func hiddenPages(mode TextMode, hiding string, hide func(int, string) string, frame, article []string) map[string][]byte {
+func hiddenPages(
+	mode TextMode, hiding string, hide func(int, string) string, frame, article []string,
+) map[string][]byte {
 	hidden := func(parts int) string {
 		var b strings.Builder
 		for i := range parts {
@@ -140,8 +170,10 @@ func hiddenPages(mode TextMode, hiding string, hide func(int, string) string, fr
 		return map[string][]byte{"in place": madePage(frame, "", hidden(1), "")}
 	}
 	return map[string][]byte{
-		"in place": madePage(frame, "", hidden(1), ""), "at the end": madePage(frame, "", "<p>Loading</p>", hidden(1)),
-		"in parts": madePage(frame, "", hidden(3), ""), "in parts at the end": madePage(frame, "", "<p>Loading</p>", hidden(3)),
+		"in place":            madePage(frame, "", hidden(1), ""),
+		"at the end":          madePage(frame, "", "<p>Loading</p>", hidden(1)),
+		"in parts":            madePage(frame, "", hidden(3), ""),
+		"in parts at the end": madePage(frame, "", "<p>Loading</p>", hidden(3)),
 	}
 }
 
@@ -155,10 +187,12 @@ func TestHiddenFrame(t *testing.T) {
 		fmt.Fprintf(&links, "<li><a href=/%d>%s</a>\n", i, item())
 		fmt.Fprintf(&buttons, "<li><button>%s</button>\n", item())
 		if i%10 == 0 {
-			fmt.Fprintf(&nested, "<h3>%s</h3><ul><li><a href=/%d><span>%s</span></a><li><a href=# class=x>%s</a></ul>\n", item(), i, item(), item())
+			fmt.Fprintf(&nested, "<h3>%s</h3><ul><li><a href=/%d><span>%s</span></a><li><a "+
+				"href=# class=x>%s</a></ul>\n", item(), i, item(), item())
 		}
 	}
-	consent := asParagraphs(madeText(rng, 120)) + "<p>We use cookies. Cookies make this site work. Read more in our cookie policy.</p><p>You can reject cookies.</p>" +
+	consent := asParagraphs(madeText(rng, 120)) + "<p>We use cookies. Cookies make this site " +
+		"work. Read more in our cookie policy.</p><p>You can reject cookies.</p>" +
 		"<button>Accept</button><button>Reject</button>"
 	long := asParagraphs(madeText(rng, 300))
 	for name, html := range map[string]string{
@@ -174,21 +208,27 @@ func TestHiddenFrame(t *testing.T) {
 		"hidden around hidden menu": "<div hidden><div hidden>" + links.String() + "</div></div>",
 		"consent by id":             "<div hidden id=cookie-banner>" + long + "</div>",
 		"consent by class":          "<dialog class='box gdpr'>" + long + "</dialog>",
-		"consent in a wrapper":      "<div style=display:none><div id=onetrust-consent-sdk>" + long + "</div></div>",
-		"consent without a name":    "<div hidden>" + consent + "</div>",
-		"consent dialog":            "<dialog>" + consent + "</dialog>",
-		"template":                  "<template id=card><h3>A title</h3>" + long + "</template>",
-		"notice":                    "<noscript>You need to enable JavaScript to run this app.</noscript>",
-		"tracking pixel":            "<noscript>&lt;img src=\"https://example.com/p?t=17\" alt=\"\"/&gt;</noscript>",
+		"consent in a wrapper": "<div style=display:none><div id=onetrust-consent-sdk>" +
+			long + "</div></div>",
+		"consent without a name": "<div hidden>" + consent + "</div>",
+		"consent dialog":         "<dialog>" + consent + "</dialog>",
+		"template":               "<template id=card><h3>A title</h3>" + long + "</template>",
+		"notice": "<noscript>You need to enable JavaScript to run this " +
+			"app.</noscript>",
+		"tracking pixel": "<noscript>&lt;img src=\"https://example.com/p?t=17\" " +
+			"alt=\"\"/&gt;</noscript>",
 	} {
 		for _, mode := range []TextMode{Visible, Main} {
 			for _, words := range []int{0, 20, 100, 1000} {
 				frame, article := madeText(rng, 50), asParagraphs(madeText(rng, words+1))
 				signer := newSigner(t, mode, fingerprint.Options{})
 				want := signer.Text(HTML, "", madePage(frame, "", article, ""))
-				for place, page := range map[string][]byte{"head": madePage(frame, html, article, ""), "content": madePage(frame, "", html+article, ""), "tail": madePage(frame, "", article, html)} {
+				for place, page := range map[string][]byte{"head": madePage(frame, html, article,
+					""), "content": madePage(frame, "", html+article, ""),
+					"tail": madePage(frame, "", article, html)} {
 					if got := signer.Text(HTML, "", page); got != want {
-						t.Errorf("%s in the %s, %s, article of %d words: %.200q", name, place, mode.name(), words, got)
+						t.Errorf("%s in the %s, %s, article of %d words: %.200q", name, place,
+							mode.name(), words, got)
 					}
 				}
 			}

@@ -34,14 +34,20 @@ func hintsOf(tag *element, a *attributes) hint {
 }
 
 var elementHints = map[string]hint{
-	"nav": framing, "aside": framing, "footer": framing, "header": pageHeader, "main": mainPart, "article": article,
-	"button": control, "select": control, "textarea": control, "legend": control, "dialog": framing, "menu": framing, "search": framing,
+	"nav": framing, "aside": framing, "footer": framing, "header": pageHeader, "main": mainPart,
+	"article": article,
+	"button":  control, "select": control, "textarea": control, "legend": control,
+	"dialog": framing,
+	"menu":   framing, "search": framing,
 }
 
 var roles = map[string]hint{
-	"navigation": framing, "banner": framing, "contentinfo": framing, "complementary": framing, "search": framing,
-	"dialog": framing, "alertdialog": framing, "alert": framing, "menu": framing, "menubar": framing, "toolbar": framing,
-	"tooltip": framing, "tablist": framing, "button": control, "listbox": control, "main": mainPart, "article": article,
+	"navigation": framing, "banner": framing, "contentinfo": framing, "complementary": framing,
+	"search": framing,
+	"dialog": framing, "alertdialog": framing, "alert": framing, "menu": framing,
+	"menubar": framing, "toolbar": framing,
+	"tooltip": framing, "tablist": framing, "button": control, "listbox": control, "main": mainPart,
+	"article": article,
 }
 
 // nameHint looks in a class or id attribute for words that designers use for the parts
@@ -74,10 +80,14 @@ func nameHint(value []byte) (h hint) {
 }
 
 var framingWords = words(map[hint]string{
-	structural: "nav navbar navigation menu submenu megamenu footer sidebar breadcrumb breadcrumbs crumbs banner popup modal overlay lightbox " +
-		"pagination pager toolbar widget widgets masthead topbar dropdown tooltip offcanvas drawer tagcloud outbrain taboola disqus",
-	topical: "foot side aside advert advertisement ads ad sponsor sponsored promo promotion share sharing social related " +
-		"recommended recommendations comment comments respond newsletter subscribe subscription signup login paging skip tags print rating byline",
+	structural: "nav navbar navigation menu submenu megamenu footer sidebar breadcrumb " +
+		"breadcrumbs crumbs banner popup modal overlay lightbox " +
+		"pagination pager toolbar widget widgets masthead topbar dropdown tooltip offcanvas " +
+		"drawer tagcloud outbrain taboola disqus",
+	topical: "foot side aside advert advertisement ads ad sponsor sponsored promo promotion " +
+		"share sharing social related " +
+		"recommended recommendations comment comments respond newsletter subscribe subscription " +
+		"signup login paging skip tags print rating byline",
 	structural | consent: "onetrust cybot",
 	topical | consent:    "cookie cookies consent gdpr",
 	consent:              "cookiebot cookielaw didomi usercentrics ccpa",

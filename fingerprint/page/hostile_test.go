@@ -10,7 +10,8 @@ import (
 func within(t *testing.T, limit time.Duration, work func()) {
 	t.Helper()
 	start := time.Now()
-	defer time.AfterFunc(limit, func() { panic(t.Name() + " takes longer than " + limit.String()) }).Stop()
+	defer time.AfterFunc(limit,
+		func() { panic(t.Name() + " takes longer than " + limit.String()) }).Stop()
 	work()
 	t.Log(time.Since(start))
 }
@@ -22,20 +23,24 @@ func TestDeepNesting(t *testing.T) {
 	if testing.Short() {
 		deep = 20_000
 	}
-	for _, tag := range []string{"div", "b", "ul", "table", "li", "td", "svg", "span hidden", "details", "article", "template", "select", "button", "a href=x", "x-y"} {
+	for _, tag := range []string{"div", "b", "ul", "table", "li", "td", "svg", "span hidden",
+		"details", "article", "template", "select", "button", "a href=x", "x-y"} {
 		name, _, _ := strings.Cut(tag, " ")
 		open, end := strings.Repeat("<"+tag+">", deep), strings.Repeat("</"+name+">", deep)
 		for how, body := range map[string]string{
-			"closed":          open + "words within" + end + "<p>words behind",
-			"left open":       open + "words within<p>words behind",
-			"in wrong order":  strings.Repeat("<"+tag+"><i>", deep) + "words within" + strings.Repeat("</"+name+">", deep) + strings.Repeat("</i>", deep) + "<p>words behind",
+			"closed":    open + "words within" + end + "<p>words behind",
+			"left open": open + "words within<p>words behind",
+			"in wrong order": strings.Repeat("<"+tag+"><i>", deep) + "words within" +
+				strings.Repeat("</"+name+">", deep) + strings.Repeat("</i>", deep) +
+				"<p>words behind",
 			"end tags only":   end + "words within" + end + "<p>words behind",
 			"opened and text": strings.Repeat("<"+tag+">w", deep) + "words within<p>words behind",
 		} {
 			for _, mode := range []TextMode{Visible, Main} {
 				t.Run(tag+", "+how+"/"+mode.name(), func(t *testing.T) {
 					within(t, 5*time.Minute, func() {
-						if _, text := titleAndText([]byte(body), "", mode); mode == Visible && !strings.Contains(text, "words behind") {
+						if _, text := titleAndText([]byte(body), "", mode); mode == Visible &&
+							!strings.Contains(text, "words behind") {
 							t.Errorf("%d bytes of text, without its end: %.60q", len(text), text)
 						}
 					})

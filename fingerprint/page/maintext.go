@@ -77,7 +77,8 @@ func (o *outline) open(around int32, tag *element, a *attributes) int32 {
 
 // forget drops a node without text, so that empty elements take no memory.
 func (o *outline) forget(n int32) {
-	if last := len(o.nodes) - 1; int(n) == last && !o.nodes[n].held && (len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
+	if last := len(o.nodes) - 1; int(n) == last && !o.nodes[n].held &&
+		(len(o.lines) == 0 || o.lines[len(o.lines)-1].node < n) {
 		o.nodes = o.nodes[:last]
 	}
 }
@@ -171,7 +172,8 @@ func (o *outline) frame() {
 		n := &o.nodes[i]
 		parent := &o.nodes[n.parent]
 		n.inMain = parent.inMain || n.hint&(mainPart|article) != 0
-		frames := n.hint&(framing|structural|topical|control) != 0 || n.hint&pageHeader != 0 && !n.inMain
+		frames := n.hint&(framing|structural|topical|control) != 0 ||
+			n.hint&pageHeader != 0 && !n.inMain
 		n.frame = parent.frame || frames && n.prose*maxFrame <= o.nodes[0].prose
 	}
 	for i := range o.lines {
@@ -197,7 +199,8 @@ func (o *outline) root() int32 {
 			continue
 		}
 		named := n.hint&(mainPart|article) != 0 && n.content*10 >= around.content*namedShare
-		if n.content > 0 && n.hint&framing == 0 && (named || n.content*10 >= around.content*anyShare && n.text*2 >= around.text) {
+		if n.content > 0 && n.hint&framing == 0 && (named ||
+			n.content*10 >= around.content*anyShare && n.text*2 >= around.text) {
 			root, n.root = i, i
 		}
 	}

@@ -19,8 +19,10 @@ var hostilePages = []struct{ name, head, fill, tail string }{
 	{"a class of quotes", `<p class='`, `"`, `'>text`},
 	{"a style of references", `<p style='`, "&amp;", `'>text`},
 	{"a charset of many bytes", `<meta charset='`, "x", "'>text\xff"},
-	{"a declaration of many bytes", `<meta http-equiv=content-type content='`, "a=b ", "'>text\xff"},
-	{"references that are not valid", "<p>", "&#x10FFFF;&#0;&#55555555555555555555;&notit;&;&#;&#x;", " text"},
+	{"a declaration of many bytes", `<meta http-equiv=content-type content='`,
+		"a=b ", "'>text\xff"},
+	{"references that are not valid", "<p>",
+		"&#x10FFFF;&#0;&#55555555555555555555;&notit;&;&#;&#x;", " text"},
 	{"one tag name", "<", "x", ">text"},
 	{"comment without end", "text<!--", "x", ""},
 	{"script without end", "text<script>", "x", ""},
@@ -83,7 +85,8 @@ func TestHostilePages(t *testing.T) {
 				start := time.Now()
 				has := false
 				peak := uint64(math.MaxUint64)
-				for try := 0; try < 3 && peak > 24*uint64(size); try++ { // garbage counts until it is collected, which may be late on a busy machine
+				// garbage counts until it is collected, which may be late on a busy machine
+				for try := 0; try < 3 && peak > 24*uint64(size); try++ {
 					peak = min(peak, testenv.PeakHeap(func() {
 						signer.withText(HTML, "", body, func(found []byte) {
 							got = signer.analyzer.Bytes(found)

@@ -98,7 +98,8 @@ func ParseSigner(name string) (*Signer, error) {
 		}
 		return &Signer{mode, analyzer}, nil
 	}
-	return nil, fmt.Errorf("page: signer %q takes the text %q, but this version knows %s: build a new index from the documents", name, text, strings.Join(textNames[:], " and "))
+	return nil, fmt.Errorf("page: signer %q takes the text %q, but this version knows %s: build "+
+		"a new index from the documents", name, text, strings.Join(textNames[:], " and "))
 }
 
 // Name identifies the text mode and the analyzer. Two Signers with equal names give
@@ -123,7 +124,9 @@ func (s *Signer) Sign(contentType string, body []byte) (fingerprint.Signature, e
 }
 
 // SignKind is like Sign, for a document whose kind is known.
-func (s *Signer) SignKind(kind Kind, contentType string, body []byte) (signature fingerprint.Signature) {
+func (s *Signer) SignKind(
+	kind Kind, contentType string, body []byte,
+) (signature fingerprint.Signature) {
 	s.withText(kind, contentType, body, func(text []byte) { signature = s.analyzer.Bytes(text) })
 	return signature
 }
@@ -186,7 +189,8 @@ func KindOf(contentType string, body []byte) (Kind, error) {
 		declared = HTML
 	case "text/plain", "text/markdown", "text/x-markdown":
 		declared = PlainText
-	case "", "unknown", "application/octet-stream", "application/unknown", "binary/octet-stream", "*/*":
+	case "", "unknown", "application/octet-stream", "application/unknown",
+		"binary/octet-stream", "*/*":
 		if len(body) == 0 {
 			return 0, nil
 		}
@@ -209,7 +213,8 @@ func sniff(body []byte) (Kind, error) {
 	case binary:
 	case media == "text/html":
 		return HTML, nil
-	case media == "text/xml" && bytes.Contains(body[:min(len(body), mediatype.SniffBytes)], []byte("<html")):
+	case media == "text/xml" && bytes.Contains(body[:min(len(body), mediatype.SniffBytes)],
+		[]byte("<html")):
 		return HTML, nil
 	case media == "text/plain" || mediatype.IsText(body):
 		return PlainText, nil

@@ -42,25 +42,29 @@ func (c *counts) add(tag *element) {
 func (e *extractor) isPart(s *scanner) bool {
 	tag := &s.tag
 	switch {
-	case e.skipped || s.pos >= e.shownFrom || tag.class&shown != 0 || len(e.stack) >= maxDepth || tag.kind == 0 && e.inlineKey != 0:
+	case e.skipped || s.pos >= e.shownFrom || tag.class&shown != 0 || len(e.stack) >= maxDepth ||
+		tag.kind == 0 && e.inlineKey != 0:
 		return false
 	case hides(s):
 		return !e.isStreamed(s)
 	}
-	return len(e.parts) > 0 && !e.parts[len(e.parts)-1].nav && tag.class&(block|minor) == block && isConsent(&s.attributes)
+	return len(e.parts) > 0 && !e.parts[len(e.parts)-1].nav && tag.class&(block|minor) == block &&
+		isConsent(&s.attributes)
 }
 
 // hides reports whether an element, by its start tag, is not shown before a script
 // runs, or is navigation.
 func hides(s *scanner) bool {
 	a := &s.attributes
-	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" || a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
+	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" ||
+		a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
 }
 
 // isConsent reports whether the class or id of an element names a consent
 // dialog.
 func isConsent(a *attributes) bool {
-	return a.class != nil && nameHint(a.class)&consent != 0 || a.id != nil && nameHint(a.id)&consent != 0
+	return a.class != nil && nameHint(a.class)&consent != 0 || a.id != nil &&
+		nameHint(a.id)&consent != 0
 }
 
 // beginPart begins a part. The caller must push its element next.
@@ -117,7 +121,8 @@ func (p *part) drops(text []byte, now counts) bool {
 		return len(text) <= maxConsent
 	case len(text) > maxNotice:
 		return false
-	case p.noscript && (bytes.Contains(text, []byte("avaScript")) || bytes.Contains(text, []byte("avascript"))):
+	case p.noscript && (bytes.Contains(text, []byte("avaScript")) ||
+		bytes.Contains(text, []byte("avascript"))):
 		return true
 	}
 	return now.buttons > p.buttons && cookies()*cookieShare >= len(text)

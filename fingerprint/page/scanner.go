@@ -21,8 +21,9 @@ const (
 // several at a time.
 type scanner struct {
 	doc []byte
-	pos int  // offset after the token
-	xml bool // the document is XHTML: CDATA sections are text, and a self-closing tag has no content
+	pos int // offset after the token
+	// the document is XHTML: CDATA sections are text, and a self-closing tag has no content
+	xml bool
 
 	from, to int  // the text
 	literal  bool // the text has no character references
@@ -312,7 +313,8 @@ func (a *attributes) note(key, value []byte) {
 		}
 	case 14:
 		if isName(key, "shadowrootmode") {
-			a.shadow = a.shadow || bytes.EqualFold(value, []byte("open")) || bytes.EqualFold(value, []byte("closed"))
+			a.shadow = a.shadow || bytes.EqualFold(value, []byte("open")) ||
+				bytes.EqualFold(value, []byte("closed"))
 		}
 	}
 }

@@ -13,11 +13,16 @@ import (
 // FuzzScanner compares the scanner with the tokenizer of golang.org/x/net/html.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
-		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<svg a a=/>", "<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
-		"<!--a--!>b", "<!--a--!-->b", "<!----!>x", "<!-x>y", "<?x>y", "</ x>y", "</>y", "</", "<", "x<", "<a", "<a b", "<a b='", "<!", "<!-", "<!--", "<!--a-",
-		"<script>a</script >b", "<script><!--<script></script></script>x", "<script><!-- < <script></script>x", "<script><!--<scr<script>-->x</script>y",
-		"<script><!--<script>--></script>x", "<title>a&amp;\x00</title>\x00", "<textarea></textarea>x", "<xmp><b></xmp>", "<plaintext></plaintext>",
-		"<noscript/><p></noscript>x", "<style></styl</style>x", "<![CDATA[a>b]]>c", "<A\x00 HIDDEN=1 hidden=2 STYLE=3 style=4>", "<div =a=b>", "<blockquoteblockquote>",
+		"", "a<b>c</b>", "<a b=c d='e>' f=\"g\" / h = i/>x", "<svg/>", "<svg a=/>", "<svg a a=/>",
+		"<p a/>", "</p a='>'>x", "<!-->x-->", "<!--->x-->",
+		"<!--a--!>b", "<!--a--!-->b", "<!----!>x", "<!-x>y", "<?x>y", "</ x>y", "</>y", "</", "<",
+		"x<", "<a", "<a b", "<a b='", "<!", "<!-", "<!--", "<!--a-",
+		"<script>a</script >b", "<script><!--<script></script></script>x",
+		"<script><!-- < <script></script>x", "<script><!--<scr<script>-->x</script>y",
+		"<script><!--<script>--></script>x", "<title>a&amp;\x00</title>\x00",
+		"<textarea></textarea>x", "<xmp><b></xmp>", "<plaintext></plaintext>",
+		"<noscript/><p></noscript>x", "<style></styl</style>x", "<![CDATA[a>b]]>c",
+		"<A\x00 HIDDEN=1 hidden=2 STYLE=3 style=4>", "<div =a=b>", "<blockquoteblockquote>",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -27,9 +32,12 @@ func FuzzScanner(f *testing.F) {
 // TestScannerOnRandomMarkup does the same with random markup of significant parts.
 func TestScannerOnRandomMarkup(t *testing.T) {
 	parts := []string{
-		"<", ">", "/", "!", "-", "--", "<!--", "-->", "--!>", "=", "'", "\"", " ", "\n", "a", "b", "class", "hidden", "style", "id", "role", "open",
-		"<p", "<svg", "</", "<script", "</script", "<title>", "</title>", "<textarea", "</textarea>", "<style>", "</style>", "<noscript>", "</noscript>",
-		"<div class=x>", "</div>", "<SCRIPT>", "</ScRiPt>", "&amp;", "\x00", "<?", "<![CDATA[", "]]>", "<plaintext>", "é", "<figcaption>",
+		"<", ">", "/", "!", "-", "--", "<!--", "-->", "--!>", "=", "'", "\"", " ", "\n", "a", "b",
+		"class", "hidden", "style", "id", "role", "open",
+		"<p", "<svg", "</", "<script", "</script", "<title>", "</title>", "<textarea",
+		"</textarea>", "<style>", "</style>", "<noscript>", "</noscript>",
+		"<div class=x>", "</div>", "<SCRIPT>", "</ScRiPt>", "&amp;", "\x00", "<?", "<![CDATA[",
+		"]]>", "<plaintext>", "é", "<figcaption>",
 	}
 	rng := rand.New(rand.NewPCG(5, 1))
 	n := 20_000
@@ -72,7 +80,8 @@ func sameTokens(t *testing.T, doc []byte) bool {
 			same = got == stopToken && sameElement(s.tag, name)
 		}
 		if !same {
-			t.Errorf("token %d of %.200q is %v, %+v, want %v %.200q", n, doc, got, s.tag, want, z.Raw())
+			t.Errorf("token %d of %.200q is %v, %+v, want %v %.200q", n, doc, got,
+				s.tag, want, z.Raw())
 			return false
 		}
 		if got == endToken {
@@ -101,7 +110,8 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 		key, value, more = z.TagAttr()
 		seen[string(key)] = append([]byte{}, value...)
 	}
-	for key, kept := range map[string]*[]byte{"class": &want.class, "id": &want.id, "role": &want.role, "style": &want.style, "href": &want.href} {
+	for key, kept := range map[string]*[]byte{"class": &want.class, "id": &want.id,
+		"role": &want.role, "style": &want.style, "href": &want.href} {
 		if value, ok := seen[key]; ok {
 			*kept = value
 		}
@@ -110,7 +120,8 @@ func sameStart(s *scanner, z *html.Tokenizer, selfClosing bool) bool {
 	_, want.open = seen["open"]
 	got := s.attributes
 	same := got.hidden == want.hidden && got.open == want.open
-	for _, pair := range [][2][]byte{{got.class, want.class}, {got.id, want.id}, {got.role, want.role}, {got.style, want.style}, {got.href, want.href}} {
+	for _, pair := range [][2][]byte{{got.class, want.class}, {got.id, want.id},
+		{got.role, want.role}, {got.style, want.style}, {got.href, want.href}} {
 		if (pair[0] == nil) != (pair[1] == nil) {
 			same = false
 		}

@@ -26,7 +26,8 @@ func TestSign(t *testing.T) {
 	const words = "<The> ferry leaves at nine & at noon &amp; & not at five or so."
 	want := s.analyzer.Text("<The> ferry leaves at nine & at noon & & not at five or so.")
 	plain := s.analyzer.Text(words)
-	page := "<html><body><script>no</script><p>&lt;The> ferry <b>leaves</b> at nine & at noon &amp; & not at five or so.</body></html>"
+	page := "<html><body><script>no</script><p>&lt;The> ferry <b>leaves</b> at nine & at noon " +
+		"&amp; & not at five or so.</body></html>"
 	for _, test := range []struct {
 		contentType, body string
 		want              fingerprint.Signature
@@ -40,8 +41,11 @@ func TestSign(t *testing.T) {
 		{"text/plain", words, plain, ""},
 		{"text/markdown; charset=utf-8", words, plain, ""},
 		{"", words, plain, ""},
-		{"text/html", words, s.analyzer.Text("ferry leaves at nine & at noon & & not at five or so."), ""}, // <The> is a tag
-		{"text/html", "<script>app()</script><div id=root></div>", fingerprint.Signature{Short: true}, ""},
+		// <The> is a tag
+		{"text/html", words, s.analyzer.Text(
+			"ferry leaves at nine & at noon & & not at five or so."), ""},
+		{"text/html", "<script>app()</script><div id=root></div>",
+			fingerprint.Signature{Short: true}, ""},
 		{"text/plain", "", fingerprint.Signature{Short: true}, ""},
 		{"image/png", png, fingerprint.Signature{}, "image/png"},
 		{"text/html", png, fingerprint.Signature{}, "image/png"},
@@ -53,14 +57,17 @@ func TestSign(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s %.30q: %+v, want %+v", test.contentType, test.body, got, test.want)
 		}
-		if test.media == "" && err != nil || test.media != "" && (!errors.Is(err, ErrNotText) || !strings.HasSuffix(err.Error(), test.media)) {
-			t.Errorf("%s %.30q: error %v, want one of %q", test.contentType, test.body, err, test.media)
+		if test.media == "" && err != nil || test.media != "" &&
+			(!errors.Is(err, ErrNotText) || !strings.HasSuffix(err.Error(), test.media)) {
+			t.Errorf("%s %.30q: error %v, want one of %q", test.contentType, test.body,
+				err, test.media)
 		}
 	}
 }
 
 func TestKindOfHeaderAlone(t *testing.T) {
-	for contentType, want := range map[string]Kind{"text/html": HTML, "text/plain": PlainText, "": 0, "*/*": 0, "nonsense": 0} {
+	for contentType, want := range map[string]Kind{"text/html": HTML, "text/plain": PlainText,
+		"": 0, "*/*": 0, "nonsense": 0} {
 		if got, err := KindOf(contentType, nil); got != want || err != nil {
 			t.Errorf("%q: %v, %v", contentType, got, err)
 		}
@@ -72,10 +79,12 @@ func TestKindOfHeaderAlone(t *testing.T) {
 
 // TestParseSigner tests that a Signer made from a name has that name.
 func TestParseSigner(t *testing.T) {
-	body := []byte("<nav>menu</nav><p>" + strings.Repeat("some words of a page that is long enough and says what it says ", 20))
+	body := []byte("<nav>menu</nav><p>" + strings.Repeat(
+		"some words of a page that is long enough and says what it says ", 20))
 	for _, mode := range []TextMode{Visible, Main} {
 		for _, o := range []fingerprint.Options{
-			{}, {Seed: 0xabcdef}, {Method: fingerprint.MethodSimhash}, {Method: fingerprint.MethodSimhash, Window: 3, Seed: 7},
+			{}, {Seed: 0xabcdef}, {Method: fingerprint.MethodSimhash},
+			{Method: fingerprint.MethodSimhash, Window: 3, Seed: 7},
 		} {
 			s := newSigner(t, mode, o)
 			again, err := ParseSigner(s.Name())
@@ -83,7 +92,8 @@ func TestParseSigner(t *testing.T) {
 				t.Errorf("%s: %v", s.Name(), err)
 				continue
 			}
-			if again.Name() != s.Name() || again.SignKind(HTML, "", body) != s.SignKind(HTML, "", body) {
+			if again.Name() != s.Name() ||
+				again.SignKind(HTML, "", body) != s.SignKind(HTML, "", body) {
 				t.Errorf("ParseSigner(%s) returns %s", s.Name(), again.Name())
 			}
 		}
@@ -91,8 +101,11 @@ func TestParseSigner(t *testing.T) {
 	name := newSigner(t, Visible, fingerprint.Options{}).Name()
 	text, analyzer, _ := strings.Cut(name, " ")
 	for _, name := range []string{
-		"", text, "visible/3 " + analyzer, text + " text/0", text + "+urls", text + "+urls+urls " + analyzer, name + " ", name + " seed=x", name + " cap=100", name + " weight=heavy",
-		name + " stop=0123456789abcdef", name + " hash=fnv1", text + "  " + analyzer, name + " short=x", name + " window=-1",
+		"", text, "visible/3 " + analyzer, text + " text/0", text + "+urls",
+		text + "+urls+urls " + analyzer, name + " ", name + " seed=x", name + " cap=100",
+		name + " weight=heavy",
+		name + " stop=0123456789abcdef", name + " hash=fnv1", text + "  " + analyzer,
+		name + " short=x", name + " window=-1",
 	} {
 		if s, err := ParseSigner(name); err == nil {
 			t.Errorf("%q was read as %s", name, s.Name())

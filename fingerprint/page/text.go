@@ -50,7 +50,8 @@ func (w *textWriter) write(s []byte) {
 			continue
 		}
 		start := i
-		for i < len(s) && (!asciiSpace[s[i]] || s[i] == ' ' && i+1 < len(s) && !asciiSpace[s[i+1]]) {
+		for i < len(s) && (!asciiSpace[s[i]] || s[i] == ' ' && i+1 < len(s) &&
+			!asciiSpace[s[i+1]]) {
 			i++
 		}
 		if w.gap != 0 && len(w.text) > 0 {
@@ -138,9 +139,12 @@ func isWord(c byte) bool {
 // are among them.
 var usualReferences = func() map[string]string {
 	m := map[string]string{}
-	for _, name := range bytes.Fields([]byte("amp lt gt quot apos nbsp copy reg trade hellip mdash ndash lsquo rsquo ldquo rdquo laquo raquo " +
-		"bull middot times euro pound deg sect para eacute egrave agrave ecirc ccedil uuml ouml auml szlig Uuml Ouml Auml aacute iacute oacute uacute " +
-		"ntilde #39 #039 #8217 #8216 #8220 #8221 #8211 #8212 #8230 #160 #38 #038 #x27 #x2F #34 #10 #13 #xA0 #xa0 #8203 rarr larr shy zwj zwnj")) {
+	for _, name := range bytes.Fields([]byte("amp lt gt quot apos nbsp copy reg trade hellip " +
+		"mdash ndash lsquo rsquo ldquo rdquo laquo raquo " +
+		"bull middot times euro pound deg sect para eacute egrave agrave ecirc ccedil uuml ouml " +
+		"auml szlig Uuml Ouml Auml aacute iacute oacute uacute " +
+		"ntilde #39 #039 #8217 #8216 #8220 #8221 #8211 #8212 #8230 #160 #38 #038 #x27 #x2F #34 " +
+		"#10 #13 #xA0 #xa0 #8203 rarr larr shy zwj zwnj")) {
 		m[string(name)+";"] = html.UnescapeString("&" + string(name) + ";")
 	}
 	return m

@@ -79,7 +79,8 @@ const longestScheme = 32
 // colon. It returns colon if there is no scheme.
 func schemeBefore(text []byte, after, colon int) int {
 	from := colon
-	for from > max(after, colon-longestScheme) && (isWord(text[from-1]) || bytes.IndexByte([]byte("+-."), text[from-1]) >= 0) {
+	for from > max(after, colon-longestScheme) && (isWord(text[from-1]) ||
+		bytes.IndexByte([]byte("+-."), text[from-1]) >= 0) {
 		from--
 	}
 	for from < colon && tagBytes[text[from]]&letter == 0 {

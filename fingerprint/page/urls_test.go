@@ -44,13 +44,15 @@ func TestWithoutURLs(t *testing.T) {
 	}
 }
 
-var anyURL = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|" +
-	"(^|[^0-9A-Za-z])www\\.[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|\\]\\([a-z/]+\\)")
+var anyURL = regexp.MustCompile(
+	"[A-Za-z][A-Za-z0-9+.-]*://[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|" +
+		"(^|[^0-9A-Za-z])www\\.[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|\\]\\([a-z/]+\\)")
 
 // FuzzWithoutURLs tests that the result has no URL, is a part of the text, and does not change if
 // withoutURLs reads it again.
 func FuzzWithoutURLs(f *testing.F) {
-	for _, seed := range []string{"a http://b.c/d e", "[a](b)(c) www.d", "](](](", "a://b://c", "www.www.a", "x](www.a (b)", "é](é)http://é"} {
+	for _, seed := range []string{"a http://b.c/d e", "[a](b)(c) www.d", "](](](", "a://b://c",
+		"www.www.a", "x](www.a (b)", "é](é)http://é"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -74,7 +76,8 @@ func FuzzWithoutURLs(f *testing.F) {
 
 // TestHostileURLs tests that time is linear for texts that resemble links.
 func TestHostileURLs(t *testing.T) {
-	for _, fill := range []string{"](", "](a", "://", "a://", "www.", "](((", "]()", "a", ":", "[", "+://", "](a \"", " www.a"} {
+	for _, fill := range []string{"](", "](a", "://", "a://", "www.", "](((", "]()", "a", ":", "[",
+		"+://", "](a \"", " www.a"} {
 		text := strings.Repeat(fill, (4<<20)/len(fill))
 		within(t, time.Minute, func() { textWithoutURLs(text) })
 	}
@@ -87,7 +90,8 @@ func TestURLsAreNotWords(t *testing.T) {
 	linked := strings.ReplaceAll(words, "text", "[text](https://example.com/a/b \"text\")")
 	for _, mode := range []TextMode{Visible, Main} {
 		s := newSigner(t, mode, fingerprint.Options{})
-		if got := s.Text(PlainText, "", []byte(linked)); strings.Contains(got, "example") || !strings.Contains(got, "[text](  \"text\")") {
+		if got := s.Text(PlainText, "", []byte(linked)); strings.Contains(got, "example") ||
+			!strings.Contains(got, "[text](  \"text\")") {
 			t.Errorf("%s: %.80q", s.Name(), got)
 		}
 		page := []byte("<p>" + words + "https://example.com/")

@@ -112,7 +112,8 @@ func For(codes ...string) (*Stemmer, error) {
 		s.languages = append(s.languages, languages[i])
 	}
 	if len(s.languages) == 0 {
-		return nil, fmt.Errorf("stem: no language is given, want some of %s", strings.Join(known(), ", "))
+		return nil, fmt.Errorf("stem: no language is given, want some of %s",
+			strings.Join(known(), ", "))
 	}
 	return s, nil
 }

@@ -36,7 +36,8 @@ func TestFor(t *testing.T) {
 }
 
 func FuzzStem(f *testing.F) {
-	for _, w := range []string{"running", "fußgängerin", "книгами", "والكتاب", "மரங்கள்", "ñandúes", "y", "''"} {
+	for _, w := range []string{"running", "fußgängerin", "книгами", "والكتاب", "மரங்கள்",
+		"ñandúes", "y", "''"} {
 		f.Add(w)
 	}
 	all := make([]*Stemmer, 0, len(languages))

@@ -19,7 +19,8 @@ func For(codes ...string) (map[string]bool, error) {
 	for _, code := range codes {
 		list, ok := lists[code]
 		if !ok {
-			return nil, fmt.Errorf("stopwords: there is no list of %q, only of %s", code, strings.Join(slices.Sorted(maps.Keys(lists)), ", "))
+			return nil, fmt.Errorf("stopwords: there is no list of %q, only of %s", code,
+				strings.Join(slices.Sorted(maps.Keys(lists)), ", "))
 		}
 		for _, token := range fingerprint.Tokens(list) {
 			set[token] = true

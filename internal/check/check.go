@@ -37,7 +37,8 @@ func DefaultSigner() *page.Signer {
 func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
 	if err := match.Validate(&d); err != nil {
-		return index.Document{}, fmt.Sprintf("too large: URL of %d bytes, scope of %d", len(p.URL), len(p.Scope))
+		return index.Document{}, fmt.Sprintf("too large: URL of %d bytes, scope of %d",
+			len(p.URL), len(p.Scope))
 	}
 	kind := p.Kind
 	if kind == 0 {
@@ -50,7 +51,8 @@ func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	if signature.Tokens == 0 {
 		return index.Document{}, api.NoText
 	}
-	d.Fingerprint, d.Shingles, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingles, signature.Digest, signature.Tokens
+	d.Fingerprint, d.Shingles, d.Digest, d.Tokens = signature.Fingerprint, signature.Shingles,
+		signature.Digest, signature.Tokens
 	return d, ""
 }
 
@@ -68,7 +70,9 @@ func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason str
 
 // Document returns the document of a request. It has the fingerprint of the request or, from
 // analyze, the signature of its page. If texts is set, a document without text is skipped.
-func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Document, string)) (d index.Document, reason string) {
+func Document(
+	l *api.Document, texts bool, analyze func(api.Page) (index.Document, string),
+) (d index.Document, reason string) {
 	if l.Fingerprint != nil {
 		d = wire.Document(l)
 		if err := match.Validate(&d); err != nil {
@@ -84,7 +88,9 @@ func Document(l *api.Document, texts bool, analyze func(api.Page) (index.Documen
 
 // Pages implements CheckBatch with a CheckDocuments method. It analyzes pages on all cores. Pages
 // that cannot be compared, or that are larger than maxBody, are Skipped with a reason.
-func Pages(ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check Documents) ([]api.Verdict, error) {
+func Pages(
+	ctx context.Context, s *page.Signer, maxBody int, pages []api.Page, check Documents,
+) ([]api.Verdict, error) {
 	docs, reasons := make([]index.Document, len(pages)), make([]string, len(pages))
 	Parallel(len(pages), func(i int) {
 		if ctx.Err() == nil {
@@ -117,7 +123,9 @@ func Parallel(n int, do func(i int)) {
 type Documents func(context.Context, []index.Document) ([]api.Verdict, error)
 
 // Batch returns the verdicts of check, and Skipped for each document that has a reason.
-func Batch(ctx context.Context, docs []index.Document, reasons []string, check Documents) ([]api.Verdict, error) {
+func Batch(
+	ctx context.Context, docs []index.Document, reasons []string, check Documents,
+) ([]api.Verdict, error) {
 	if !slices.ContainsFunc(reasons, func(reason string) bool { return reason != "" }) {
 		return check(ctx, docs)
 	}

@@ -13,7 +13,8 @@ import (
 func TestPagesOfAContextThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if verdicts, err := Pages(ctx, nil, 10, []api.Page{{Body: []byte("words")}}, nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
+	if verdicts, err := Pages(ctx, nil, 10, []api.Page{{Body: []byte("words")}},
+		nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", verdicts, err)
 	}
 }

@@ -30,7 +30,8 @@ func TestSameSite(t *testing.T) {
 		{"notes: see https://shop.example/", "notes: see https://shop.example/", false},
 	} {
 		if got, back := SameSite(c.a, c.b), SameSite(c.b, c.a); got != c.want || back != c.want {
-			t.Errorf("%q and %q: %v, and %v the other way round; want %v", c.a, c.b, got, back, c.want)
+			t.Errorf("%q and %q: %v, and %v the other way round; want %v", c.a, c.b,
+				got, back, c.want)
 		}
 	}
 }

@@ -116,7 +116,8 @@ func (t *Table) Most() (most Page, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.pages {
-		if more := cmp.Compare(p.Texts.AtLeast(), most.Texts.AtLeast()); more > 0 || more == 0 && p.ID < most.ID {
+		if more := cmp.Compare(p.Texts.AtLeast(), most.Texts.AtLeast()); more > 0 || more == 0 &&
+			p.ID < most.ID {
 			most = *p
 		}
 	}

@@ -26,7 +26,8 @@ func addAndRead[R radix.Record](ctx context.Context, s *Sorter[R], records []R) 
 	for batch := range slices.Chunk(records, 1000) {
 		if err := s.Add(ctx, batch); err != nil {
 			if got, again := readAll(ctx, s); len(got) > 0 || !errors.Is(again, err) {
-				return nil, fmt.Errorf("%w, but then Sorted gave %d records, error %v", err, len(got), again)
+				return nil, fmt.Errorf("%w, but then Sorted gave %d records, error %v", err,
+					len(got), again)
 			}
 			return nil, errors.Join(err, s.Close())
 		}
@@ -44,7 +45,8 @@ func TestFileSystemErrors(t *testing.T) {
 	}
 	for _, name := range []string{"random", "nested", "equal"} {
 		t.Run(name, func(t *testing.T) {
-			k := testgen.Keys[slices.IndexFunc(testgen.Keys, func(k testgen.Key) bool { return k.Name == name })]
+			k := testgen.Keys[slices.IndexFunc(testgen.Keys,
+				func(k testgen.Key) bool { return k.Name == name })]
 			records := testgen.Records[[2]uint64](100_000, 5, k.Next)
 			want := testgen.StableSorted(records)
 			before := runtime.NumGoroutine()
@@ -113,7 +115,8 @@ func TestContext(t *testing.T) {
 	if err := s.Add(done, records); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if got, err := addAndRead(t.Context(), s, records); err != nil || !slices.Equal(got, testgen.StableSorted(records)) {
+	if got, err := addAndRead(t.Context(), s, records); err != nil ||
+		!slices.Equal(got, testgen.StableSorted(records)) {
 		t.Errorf("a context done before Add has done harm: %v", err)
 	}
 

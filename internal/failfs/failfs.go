@@ -48,7 +48,8 @@ type FS struct {
 // New returns the file system for the database in dir. It calls failed with the cause if the
 // database stops.
 func New(fsys vfs.FS, dir string, failed func(error)) *FS {
-	f := &FS{FS: fsys, dir: dir, tell: failed, stopped: make(chan struct{}), open: make(map[*file]struct{})}
+	f := &FS{FS: fsys, dir: dir, tell: failed, stopped: make(chan struct{}),
+		open: make(map[*file]struct{})}
 	f.opening.Store(true)
 	return f
 }
@@ -58,7 +59,9 @@ func New(fsys vfs.FS, dir string, failed func(error)) *FS {
 func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	listener := pebble.TeeEventListener(f.eventListener(o.Logger), *o.EventListener)
 	o.EventListener, o.Cleaner = &listener, cleaner{}
-	scheduler := &lateScheduler{CompactionScheduler: pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()}
+	scheduler := &lateScheduler{
+		CompactionScheduler: pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest(),
+	}
 	o.Experimental.CompactionScheduler = scheduler
 	opened := make(chan *pebble.DB, 1) // the call may return after Do
 	err := f.Do(0, func() error {
@@ -70,7 +73,8 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 		f.abandon()
 		for _, name := range f.made {
 			if !f.named {
-				_ = f.FS.Remove(name) // otherwise each attempt on a full disk would leave more files
+				// otherwise each attempt on a full disk would leave more files
+				_ = f.FS.Remove(name)
 			}
 		}
 		return nil, f.cause
@@ -215,7 +219,8 @@ type cleaner struct {
 	keepsNoLogs
 }
 
-type keepsNoLogs struct{ pebble.ArchiveCleaner } // one level deeper than DeleteCleaner, whose methods win
+// one level deeper than DeleteCleaner, whose methods win
+type keepsNoLogs struct{ pebble.ArchiveCleaner }
 
 // retryPause is the pause after a failure in the background. Pebble repeats the work at once,
 // without end.
@@ -227,9 +232,11 @@ const retryPause = 20 * time.Millisecond
 func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 	var flushed, logged atomic.Pointer[error]
 	return pebble.EventListener{
-		FlushEnd: func(info pebble.FlushInfo) { flushed.Store(&info.Err) }, // not nil for an empty flush
+		// not nil for an empty flush
+		FlushEnd: func(info pebble.FlushInfo) { flushed.Store(&info.Err) },
 		CompactionEnd: func(info pebble.CompactionInfo) {
-			if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) && f.stalled.Load() {
+			if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) &&
+				f.stalled.Load() {
 				f.Stop(info.Err)
 			}
 		},
@@ -242,7 +249,8 @@ func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 			}
 			time.Sleep(retryPause)
 		},
-		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // the read returns the error; Pebble's default ends the process
+		// the read returns the error; Pebble's default ends the process
+		DataCorruption:  func(pebble.DataCorruptionInfo) {},
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { f.stalled.Store(true) },
 		WriteStallEnd:   func() { f.stalled.Store(false) },
 	}

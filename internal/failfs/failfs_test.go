@@ -25,13 +25,18 @@ var must = testenv.Must
 // check
 //
 //   - vital: a failed write to such a file ends the process;
-//   - FS.change, List: nothing else that Open does after a flush can fail; if it did, Open would free memory in use;
+//   - FS.change, List: nothing else that Open does after a flush can fail; if it did, Open would
+//     free memory in use;
 //   - Excise: a read error in an excised table is ignored;
-//   - eventListener: BackgroundError gets the errors of FlushEnd, and Pebble repeats failed work without a pause;
-//   - lateScheduler: Open registers the database before it waits for a flush, and the default concurrency is one;
+//   - eventListener: BackgroundError gets the errors of FlushEnd, and Pebble repeats
+//     failed work without a pause;
+//   - lateScheduler: Open registers the database before it waits for a flush, and the
+//     default concurrency is one;
 //   - Copy: Checkpoint panics if it cannot sync a directory, and holds no lock then;
-//   - file.reserve: zeros after the records of a log are its end, and Open flushes all logs before it creates one;
-//   - wrap: a checkpoint opens the logs that it copies once it has the list of them, and only the last one grows;
+//   - file.reserve: zeros after the records of a log are its end, and Open flushes all logs
+//     before it creates one;
+//   - wrap: a checkpoint opens the logs that it copies once it has the list of them, and only
+//     the last one grows;
 //   - cleaner: a cleaner that needs the contents of files keeps Pebble from overwriting logs;
 //
 // and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
@@ -62,8 +67,10 @@ func soon(t *testing.T, what string, call func()) {
 // linesLogger collects the lines of Pebble's log that are errors.
 type linesLogger struct{ lines bytes.Buffer }
 
-func (l *linesLogger) Infof(string, ...any)              {}
-func (l *linesLogger) Errorf(format string, args ...any) { fmt.Fprintf(&l.lines, format+"\n", args...) }
+func (l *linesLogger) Infof(string, ...any) {}
+func (l *linesLogger) Errorf(format string, args ...any) {
+	fmt.Fprintf(&l.lines, format+"\n", args...)
+}
 func (l *linesLogger) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 	return &pebble.Options{FS: f, Logger: logger, EventListener: &pebble.EventListener{}}
@@ -75,7 +82,8 @@ func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("store", 0o755))
-	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil || f.Close() != nil {
+	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil ||
+		f.Close() != nil {
 		t.Fatal(err)
 	}
 	fsys := New(mem, "store", func(error) {})
@@ -112,8 +120,10 @@ func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 func TestVitalFiles(t *testing.T) {
 	f := New(vfs.NewMem(), "ix", nil)
 	for name, want := range map[string]bool{
-		"ix/000012.log": true, "ix/MANIFEST-000003": true, "ix/marker.manifest.000001.MANIFEST-000003": true,
-		"ix": true, "ix/000013.sst": false, "ix/OPTIONS-000004": false, "ix/incoming/000012.log": false, "copy/MANIFEST-000003": false, "log": false,
+		"ix/000012.log": true, "ix/MANIFEST-000003": true,
+		"ix/marker.manifest.000001.MANIFEST-000003": true,
+		"ix": true, "ix/000013.sst": false, "ix/OPTIONS-000004": false,
+		"ix/incoming/000012.log": false, "copy/MANIFEST-000003": false, "log": false,
 	} {
 		if got := f.vital(name); got != want {
 			t.Errorf("%s: %v", name, got)
@@ -255,8 +265,13 @@ func TestErrorsInTheBackground(t *testing.T) {
 		calls func(l pebble.EventListener)
 		stops bool
 	}{
-		"flush":       {func(l pebble.EventListener) { l.FlushEnd(pebble.FlushInfo{Err: failure}); l.BackgroundError(failure) }, true},
-		"empty flush": {func(l pebble.EventListener) { l.FlushEnd(pebble.FlushInfo{Err: errors.New("empty")}) }, false},
+		"flush": {func(l pebble.EventListener) {
+			l.FlushEnd(pebble.FlushInfo{Err: failure})
+			l.BackgroundError(failure)
+		}, true},
+		"empty flush": {func(l pebble.EventListener) {
+			l.FlushEnd(pebble.FlushInfo{Err: errors.New("empty")})
+		}, false},
 		"compaction": {func(l pebble.EventListener) {
 			l.CompactionEnd(pebble.CompactionInfo{Err: failure})
 			l.BackgroundError(failure)

@@ -18,7 +18,8 @@ func (f *FS) outside(name string) bool { return name != f.dir && f.PathDir(name)
 func (f *FS) vital(name string) bool {
 	base := f.PathBase(name)
 	return name == f.dir || f.PathDir(name) == f.dir &&
-		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
+		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") ||
+			strings.HasPrefix(base, "marker."))
 }
 
 // Copy calls a function that copies the database into another directory. After ctx ends or Copy
@@ -58,7 +59,11 @@ func (f *FS) Create(name string, category vfs.DiskWriteCategory) (made vfs.File,
 		}
 		f.mu.Unlock()
 	}
-	err = f.changeTo(name, func() (err error) { made, err = f.FS.Create(name, category); return err })
+	err = f.changeTo(name, func() (err error) {
+		made,
+			err = f.FS.Create(name, category)
+		return err
+	})
 	return f.wrap(name, true, made, err)
 }
 
@@ -194,7 +199,11 @@ func (w *file) SyncData() error {
 }
 
 func (w *file) SyncTo(length int64) (fullSync bool, err error) {
-	err = w.f.change(w.vital, func() (err error) { fullSync, err = w.File.SyncTo(length); return err })
+	err = w.f.change(w.vital, func() (err error) {
+		fullSync,
+			err = w.File.SyncTo(length)
+		return err
+	})
 	return fullSync, err
 }
 

@@ -27,5 +27,6 @@ var (
 // Denied reports whether an error means that the system denied the process a resource, such as
 // another open file. Such an error does not indicate a damaged file.
 func Denied(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) ||
+		errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -88,7 +88,8 @@ func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 		return nil, fmt.Errorf("header of %d bytes, not %d", len(data), filterHeaderBytes)
 	}
 	if data[0] != filterVersion {
-		return nil, fmt.Errorf("version %d, but this program supports version %d", data[0], filterVersion)
+		return nil, fmt.Errorf("version %d, but this program supports version %d",
+			data[0], filterVersion)
 	}
 	if int(data[2]) != prefix {
 		return nil, fmt.Errorf("made for prefixes of %d bits, not %d", data[2], prefix)
@@ -101,7 +102,8 @@ func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 	switch form {
 	case filterBits:
 		if want, ok := arrayLines(prefix); !ok || n != uint64(want) || lineBits != 0 {
-			return nil, fmt.Errorf("bit array of %d lines, not %d, and %d line bits, not 0", n, want, lineBits)
+			return nil, fmt.Errorf("bit array of %d lines, not %d, and %d line bits, not 0", n,
+				want, lineBits)
 		}
 	case filterBlocked:
 		if lineBits < GroupBits || lineBits >= prefix {

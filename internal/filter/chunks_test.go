@@ -30,8 +30,10 @@ func reload(t interface{ Fatalf(string, ...any) }, f *Prefix) *Prefix {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form || f.lineBits != back.lineBits {
-		t.Fatalf("form %d of %d bytes was loaded as form %d of %d", f.form, f.Bytes(), back.form, back.Bytes())
+	if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser || f.form != back.form ||
+		f.lineBits != back.lineBits {
+		t.Fatalf("form %d of %d bytes was loaded as form %d of %d", f.form, f.Bytes(),
+			back.form, back.Bytes())
 	}
 	return back
 }
@@ -42,10 +44,12 @@ func TestFilterChunks(t *testing.T) {
 		prefix int
 		budget int64
 		chunks int
-	}{{32, 64, 1}, {3, 64, 1}, {32, 64 << 10, 1}, {32, 64<<10 + 64, 2}, {64, 1 << 20, 16}, {22, 1 << 20, 8}} {
+	}{{32, 64, 1}, {3, 64, 1}, {32, 64 << 10, 1}, {32, 64<<10 + 64, 2}, {64, 1 << 20, 16},
+		{22, 1 << 20, 8}} {
 		f := fit(c.prefix, 1<<20, c.budget)
 		if f.Chunks() != c.chunks {
-			t.Errorf("prefix %d, %d bytes: %d chunks, not %d", c.prefix, c.budget, f.Chunks(), c.chunks)
+			t.Errorf("prefix %d, %d bytes: %d chunks, not %d", c.prefix, c.budget,
+				f.Chunks(), c.chunks)
 		}
 		f.AddAll(testgen.Uniform(rng, 10_000))
 		reload(t, f)
@@ -65,7 +69,8 @@ func TestFilterFormat(t *testing.T) {
 		for data := range chunksOf(f) {
 			got = append(got, data...)
 		}
-		form, p, lineBits, lines := got[1], uint64(got[2]), uint64(got[3]), binary.BigEndian.Uint64(got[8:])
+		form, p, lineBits, lines := got[1], uint64(got[2]), uint64(got[3]),
+			binary.BigEndian.Uint64(got[8:])
 		words := make([]uint64, 8*lines)
 		for _, fp := range fps {
 			x := fp >> (64 - p)
@@ -90,7 +95,8 @@ func TestFilterFormat(t *testing.T) {
 			want = binary.BigEndian.AppendUint64(want, words[i])
 		}
 		if !slices.Equal(got, want) || int(p) != c.prefix {
-			t.Errorf("prefix %d, %d bytes: the chunks are not as docs/format-filters.md has them", c.prefix, c.budget)
+			t.Errorf("prefix %d, %d bytes: the chunks are not as docs/format-filters.md has them",
+				c.prefix, c.budget)
 		}
 	}
 }
@@ -116,8 +122,14 @@ func TestFilterChunksRefused(t *testing.T) {
 		{"a chunk too many", "has only 2", func(c [][]byte) [][]byte { return append(c, c[1]) }},
 		{"order", "chunk 0: header", func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} }},
 		{"short header", "header of 15", func(c [][]byte) [][]byte { return [][]byte{c[0][:15]} }},
-		{"short chunk", "chunk 1: 65551 bytes", func(c [][]byte) [][]byte { c[1] = c[1][:len(c[1])-1]; return c }},
-		{"long chunk", "chunk 0: 65553 bytes", func(c [][]byte) [][]byte { c[0] = append(c[0], 0); return c }},
+		{"short chunk", "chunk 1: 65551 bytes", func(c [][]byte) [][]byte {
+			c[1] = c[1][:len(c[1])-1]
+			return c
+		}},
+		{"long chunk", "chunk 0: 65553 bytes", func(c [][]byte) [][]byte {
+			c[0] = append(c[0], 0)
+			return c
+		}},
 		{"version", "version 2", change(0, 2)},
 		{"form none", "form 0", change(1, 0)},
 		{"form unknown", "form 3", change(1, 3)},
@@ -125,7 +137,8 @@ func TestFilterChunksRefused(t *testing.T) {
 		{"prefix", "prefixes of 31 bits", change(2, 31)},
 		{"few line bits", "5 of 32", change(3, 5)},
 		{"many line bits", "32 of 32", change(3, 32)},
-		{"other line bits in one", "chunk 1: header", func(c [][]byte) [][]byte { c[1][3]--; return c }},
+		{"other line bits in one", "chunk 1: header",
+			func(c [][]byte) [][]byte { c[1][3]--; return c }},
 		{"no lines", "0 lines", change(8, 0, 0, 0, 0, 0, 0, 0, 0)},
 		{"over budget", "2049 lines", change(8, binary.BigEndian.AppendUint64(nil, 2049)...)},
 		{"most lines", "do not fit", change(8, 255, 255, 255, 255, 255, 255, 255, 255)},

@@ -187,7 +187,8 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	default:
 		tables = new(hashTables)
 		more := hashTablesBytes + tables.add(fp)
-		for _, early := range h.few.fingerprints() { // they remain, for readers that have not seen the tables
+		// they remain, for readers that have not seen the tables
+		for _, early := range h.few.fingerprints() {
 			more += tables.add(early)
 		}
 		h.tables.Store(tables)
@@ -272,7 +273,8 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 				near = some.appendNear(near, fp, k)
 			}
 			b := &table[block^f]
-			some.size[some.n], some.first[some.n], some.table[some.n] = b.n.Load(), b.first.Load(), uint8(i)
+			some.size[some.n], some.first[some.n], some.table[some.n] = b.n.Load(),
+				b.first.Load(), uint8(i)
 			some.n++
 		}
 	}

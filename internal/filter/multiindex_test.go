@@ -30,7 +30,8 @@ func TestMultiIndexFindsAll(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		h := newMultiIndex(1 << 40)
 		n := rapid.SampledFrom([]int{0, 1, maxFew, maxFew + 1, 2 * maxFew}).Draw(t, "n")
-		same := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff_0000_ffff, 0xffff_ffff_ffff_0000}).Draw(t, "same in all")
+		same := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff_0000_ffff,
+			0xffff_ffff_ffff_0000}).Draw(t, "same in all")
 		fps := testgen.Uniform(rng, n)
 		for i := range fps {
 			fps[i] &^= same
@@ -54,7 +55,8 @@ func TestMultiIndexFindsAll(t *testing.T) {
 			found, known := h.AppendNear(nil, q, k)
 			slices.Sort(found)
 			if want := nearOf(fps, q, k); !known || !slices.Equal(found, want) {
-				t.Fatalf("seed %d: %016x within %d: %016x (known is %v), want %016x", seed, q, k, found, known, want)
+				t.Fatalf("seed %d: %016x within %d: %016x (known is %v), want %016x", seed, q, k,
+					found, known, want)
 			}
 			if got, want := h.MayContain(q), slices.Contains(fps, q); got != want {
 				t.Fatalf("seed %d: %016x is there: %v, want %v", seed, q, got, want)
@@ -90,15 +92,18 @@ func TestMultiIndexGivesUp(t *testing.T) {
 // that were added before it began, also while tables replace the list and when the index gives
 // up.
 func TestMultiIndexUnderWork(t *testing.T) {
-	fps, filled := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew), testgen.Uniform(rand.New(rand.NewPCG(83, 0)), 2*maxFew)
-	for _, limit := range []int64{1 << 40, 8 * maxFew / 2, hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
+	fps, filled := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew),
+		testgen.Uniform(rand.New(rand.NewPCG(83, 0)), 2*maxFew)
+	for _, limit := range []int64{1 << 40, 8 * maxFew / 2,
+		hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
 		h := newMultiIndex(limit)
 		h.Add(fps[:1])
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			h.Fill(filled)
 			for _, fp := range filled[:100] {
-				if found, known := h.AppendNear(nil, fp^3, 4); known && !slices.Contains(found, fp) || !h.MayContain(fp) {
+				if found, known := h.AppendNear(nil, fp^3, 4); known &&
+					!slices.Contains(found, fp) || !h.MayContain(fp) {
 					t.Errorf("at most %d bytes: %016x was filled in and is not found", limit, fp)
 				}
 			}
@@ -108,8 +113,10 @@ func TestMultiIndexUnderWork(t *testing.T) {
 				for some := range slices.Chunk(part, 64) {
 					h.Add(some)
 					for _, fp := range []uint64{fps[0], some[0], some[len(some)-1]} {
-						if found, known := h.AppendNear(nil, fp^5, 4); known && !slices.Contains(found, fp) || !h.MayContain(fp) {
-							t.Errorf("at most %d bytes: %016x was added and is not found", limit, fp)
+						if found, known := h.AppendNear(nil, fp^5, 4); known &&
+							!slices.Contains(found, fp) || !h.MayContain(fp) {
+							t.Errorf(
+								"at most %d bytes: %016x was added and is not found", limit, fp)
 						}
 					}
 				}
@@ -120,7 +127,8 @@ func TestMultiIndexUnderWork(t *testing.T) {
 		if known != (limit == 1<<40) {
 			t.Errorf("at most %d bytes: known is %v", limit, known)
 		}
-		if known && !slices.Equal(slices.Sorted(slices.Values(found)), nearOf(slices.Concat(fps, filled), 0, 16)) {
+		if known && !slices.Equal(slices.Sorted(slices.Values(found)),
+			nearOf(slices.Concat(fps, filled), 0, 16)) {
 			t.Error("not the added fingerprints")
 		}
 	}
@@ -136,7 +144,8 @@ func TestMultiIndexOfOneBlock(t *testing.T) {
 		fps[i] &^= 0xffff
 	}
 	h.Add(fps)
-	if near, known := h.AppendNear([]uint64{7}, fps[0], 3); known || !slices.Equal(near, []uint64{7}) {
+	if near, known := h.AppendNear([]uint64{7}, fps[0], 3); known ||
+		!slices.Equal(near, []uint64{7}) {
 		t.Errorf("in the block of all: %x, %v", near, known)
 	}
 	if near, known := h.AppendNear(nil, fps[0]|1, 3); !known || !slices.Contains(near, fps[0]) {

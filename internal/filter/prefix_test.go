@@ -30,7 +30,8 @@ func TestFilterFindsAll(t *testing.T) {
 		for prefix := 1; prefix <= 64; prefix++ {
 			for _, budget := range filterBudgets {
 				f := fit(prefix, 3000, budget)
-				name := fmt.Sprintf("seed %d, %s, prefix %d, form %d of %d bytes", seed, set.Name, prefix, f.form, f.Bytes())
+				name := fmt.Sprintf("seed %d, %s, prefix %d, form %d of %d bytes", seed, set.Name,
+					prefix, f.form, f.Bytes())
 				there := make(map[uint64]bool)
 				for i, fp := range set.Fingerprints {
 					if i < len(set.Fingerprints)/2 {
@@ -84,14 +85,16 @@ func checkNear(t interface {
 	if !slices.Equal(got, want) {
 		for i := range max(len(got), len(want)) {
 			if i == len(got) || i == len(want) || got[i] != want[i] {
-				t.Fatalf("%s: within %d of %016x: %d prefixes, one by one %d; number %d in order is the first that differs", name, radius, q, len(got), len(want), i)
+				t.Fatalf("%s: within %d of %016x: %d prefixes, one by one %d; number %d in order "+
+					"is the first that differs", name, radius, q, len(got), len(want), i)
 			}
 		}
 	}
 }
 
 func TestAppendAll(t *testing.T) {
-	for _, c := range []struct{ prefix, radius int }{{1, 0}, {1, 1}, {5, 2}, {32, 1}, {17, 3}, {64, 2}} {
+	for _, c := range []struct{ prefix, radius int }{{1, 0}, {1, 1}, {5, 2}, {32, 1},
+		{17, 3}, {64, 2}} {
 		flips := AppendAll(nil, c.prefix, c.radius)
 		want, term := 0, 1
 		for r := 0; r <= c.radius && r <= c.prefix; r++ {
@@ -154,7 +157,8 @@ func TestFilterForm(t *testing.T) {
 			continue
 		}
 		size, _ := Size(c.prefix, c.expected, c.budget)
-		if f.form != c.form || f.Bytes() < c.bytes-64 || f.Bytes() > c.bytes+64 || f.Bytes() > c.budget || f.Bytes() != size {
+		if f.form != c.form || f.Bytes() < c.bytes-64 || f.Bytes() > c.bytes+64 ||
+			f.Bytes() > c.budget || f.Bytes() != size {
 			t.Errorf("%+v: form %d of %d bytes; Size says %d", c, f.form, f.Bytes(), size)
 		}
 	}
@@ -194,8 +198,10 @@ func TestFilterFalsePositives(t *testing.T) {
 				}
 				noise := 5 * math.Sqrt(bound/float64(asked))
 				_, said := Size(prefix, n, n*each/8)
-				if measured > bound+noise || set.Name == "uniform" && math.Abs(measured-said) > 0.25*said+noise {
-					t.Errorf("seed %d, %s, prefix %d, %d bits each: %.5f wrong, Size says %.5f, at most %.5f", seed, set.Name, prefix, each, measured, said, bound)
+				if measured > bound+noise || set.Name == "uniform" &&
+					math.Abs(measured-said) > 0.25*said+noise {
+					t.Errorf("seed %d, %s, prefix %d, %d bits each: %.5f wrong, Size says %.5f, "+
+						"at most %.5f", seed, set.Name, prefix, each, measured, said, bound)
 				}
 			}
 		}
@@ -206,7 +212,8 @@ func TestFilterFalsePositives(t *testing.T) {
 // added a fingerprint, every other one must find it.
 func TestFilterConcurrent(t *testing.T) {
 	fps := testgen.Uniform(rand.New(rand.NewPCG(13, 0)), 60_000)
-	for _, f := range []*Prefix{fit(32, 60_000, 1<<20), fit(32, 60_000, 6400), fit(20, 60_000, 1<<20)} {
+	for _, f := range []*Prefix{fit(32, 60_000, 1<<20), fit(32, 60_000, 6400),
+		fit(20, 60_000, 1<<20)} {
 		const writers = 3
 		var done [writers]atomic.Int64
 		var wg sync.WaitGroup

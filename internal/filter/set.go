@@ -43,7 +43,8 @@ type Table struct {
 type Options struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
-	Near   int64 // bytes for a multiIndex, within the part of Budget that the tables leave; 0 means none
+	// bytes for a multiIndex, within the part of Budget that the tables leave; 0 means none
+	Near int64
 
 	// Unfiltered means that the tables have no filters. If the multiIndex cannot answer, every
 	// prefix is a candidate.
@@ -77,7 +78,8 @@ type Source struct {
 
 // NewSet returns a Set that loads in the background. The caller must close it.
 func NewSet(o Options) *Set {
-	s := &Set{budget: o.Budget, unfiltered: o.Unfiltered, nearBudget: o.Near, done: make(chan struct{})}
+	s := &Set{budget: o.Budget, unfiltered: o.Unfiltered, nearBudget: o.Near,
+		done: make(chan struct{})}
 	for _, t := range o.Tables {
 		g := newGrowing(t, o.Budget/int64(len(o.Tables)), cmp.Or(o.first, firstGeneration))
 		if s.unfiltered {
@@ -222,7 +224,9 @@ func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T,
 const scanned = 1024
 
 // scan adds fingerprints to some tables, and returns their number.
-func (s *Set) scan(ctx context.Context, tables []*growing, all iter.Seq2[uint64, error]) (n int64, err error) {
+func (s *Set) scan(
+	ctx context.Context, tables []*growing, all iter.Seq2[uint64, error],
+) (n int64, err error) {
 	batch := make([]uint64, 0, scanned)
 	for fp, err := range untilDone(ctx, all) {
 		if err != nil {

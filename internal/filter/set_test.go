@@ -43,7 +43,8 @@ var setPlans = []setPlan{
 
 func tablesOf(p setPlan) (tables []Table) {
 	for _, t := range p.tables {
-		tables = append(tables, Table{t[1], t[2], func(fp uint64) uint64 { return bits.RotateLeft64(fp, t[0]) }})
+		tables = append(tables,
+			Table{t[1], t[2], func(fp uint64) uint64 { return bits.RotateLeft64(fp, t[0]) }})
 	}
 	return tables
 }
@@ -78,7 +79,8 @@ func checkSet(t fataler, rng *rand.Rand, p setPlan, s *Set, fps []uint64, name s
 			}
 			q := permuted ^ flips ^ rng.Uint64()>>table.Prefix
 			if !slices.Contains(s.AppendCandidates(nil, i, q), flips) {
-				t.Fatalf("%s: %016x is there and not found in table %d from the flips %016x", name, fp, i, flips)
+				t.Fatalf("%s: %016x is there and not found in table %d from the flips %016x",
+					name, fp, i, flips)
 			}
 		}
 	}
@@ -88,7 +90,8 @@ func checkSet(t fataler, rng *rand.Rand, p setPlan, s *Set, fps []uint64, name s
 func passesAll(s *Set, rng *rand.Rand) bool {
 	q := rng.Uint64()
 	for i, t := range s.tables {
-		if len(s.AppendCandidates(nil, i, t.Permute(q))) != len(AppendAll(nil, t.Prefix, t.Radius)) {
+		if len(s.AppendCandidates(nil, i, t.Permute(q))) != len(
+			AppendAll(nil, t.Prefix, t.Radius)) {
 			return false
 		}
 	}
@@ -174,7 +177,10 @@ func TestSetFindsAll(t *testing.T) {
 		plan := rapid.SampledFrom(setPlans).Draw(t, "plan")
 		seed := rapid.Uint64().Draw(t, "seed")
 		rng := rand.New(rand.NewPCG(seed, 0))
-		o := Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered, first: 500, Budget: rapid.SampledFrom([]int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40}).Draw(t, "budget")}
+		o := Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered,
+			first: 500,
+			Budget: rapid.SampledFrom([]int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40}).Draw(t,
+				"budget")}
 		store, goOn := &memStore{}, make(chan struct{})
 		s := NewSet(o)
 		views := [][]uint64{nil}
@@ -182,7 +188,8 @@ func TestSetFindsAll(t *testing.T) {
 			view := views[rng.IntN(len(views))]
 			at := rng.IntN(len(view) + 1)
 			checkSet(t, rng, plan, s, view[at:min(at+20, len(view))], fmt.Sprintf("seed %d", seed))
-			for begun := time.Now(); s.Bytes() > o.Budget; time.Sleep(time.Millisecond) { // the budget may be exceeded between two steps of a load
+			// the budget may be exceeded between two steps of a load
+			for begun := time.Now(); s.Bytes() > o.Budget; time.Sleep(time.Millisecond) {
 				if time.Since(begun) > time.Minute {
 					t.Fatalf("%d bytes of %d", s.Bytes(), o.Budget)
 				}
@@ -200,10 +207,12 @@ func TestSetFindsAll(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
 				n := rapid.SampledFrom([]int{0, 1, 3, 100, 2000, 2000}).Draw(t, "n")
-				store.write(s, rng, testgen.Uniform(rng, n), rapid.IntRange(0, 500).Draw(t, "deletes"), func() {})
+				store.write(s, rng, testgen.Uniform(rng, n),
+					rapid.IntRange(0, 500).Draw(t, "deletes"), func() {})
 				views = append(views, store.view())
 			},
-			"abandon": func(t *rapid.T) { s.Add(testgen.Uniform(rng, 50)...) }, // a commit that fails
+			// a commit that fails
+			"abandon": func(t *rapid.T) { s.Add(testgen.Uniform(rng, 50)...) },
 			"loaded":  func(t *rapid.T) { finish() },
 			"open": func(t *rapid.T) {
 				finish()
@@ -216,7 +225,8 @@ func TestSetFindsAll(t *testing.T) {
 				}
 				o.Source = store.source(func() error { <-now; return err })
 				if o.Expected > 0 {
-					o.Expected = rapid.SampledFrom([]int64{1, o.Expected, 20 * o.Expected}).Draw(t, "expected")
+					o.Expected = rapid.SampledFrom([]int64{1, o.Expected, 20 * o.Expected}).Draw(t,
+						"expected")
 				}
 				s, views = NewSet(o), [][]uint64{store.view()}
 			},
@@ -233,19 +243,21 @@ func TestSetUnderWork(t *testing.T) {
 		seed := uint64(100 + i)
 		store := &memStore{visible: testgen.Uniform(rand.New(rand.NewPCG(seed, 0)), 2000)}
 		var writes atomic.Int32
-		s := NewSet(Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered, Budget: 1 << 30, first: 500, Source: store.source(func() error {
-			for writes.Load() < 20 {
-				time.Sleep(time.Millisecond)
-			}
-			return nil
-		})})
+		s := NewSet(Options{Tables: tablesOf(plan), Near: plan.near, Unfiltered: plan.unfiltered,
+			Budget: 1 << 30, first: 500, Source: store.source(func() error {
+				for writes.Load() < 20 {
+					time.Sleep(time.Millisecond)
+				}
+				return nil
+			})})
 		var writers, readers sync.WaitGroup
 		var stop atomic.Bool
 		for w := range 2 {
 			writers.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(1+w)))
 				for range testenv.Number(15, 60, 60, 600) {
-					store.write(s, rng, testgen.Uniform(rng, 1+rng.IntN(400)), rng.IntN(60), runtime.Gosched)
+					store.write(s, rng, testgen.Uniform(rng, 1+rng.IntN(400)), rng.IntN(60),
+						runtime.Gosched)
 					writes.Add(1)
 				}
 			})
@@ -269,7 +281,8 @@ func TestSetUnderWork(t *testing.T) {
 		if !s.loaded.Load() {
 			t.Error("it never loaded")
 		}
-		checkSet(t, rand.New(rand.NewPCG(seed, 99)), plan, s, store.visible, fmt.Sprintf("seed %d", seed))
+		checkSet(t, rand.New(rand.NewPCG(seed, 99)), plan, s, store.visible,
+			fmt.Sprintf("seed %d", seed))
 		s.Close()
 	}
 }
@@ -324,7 +337,8 @@ func TestSetLoads(t *testing.T) {
 		checkSet(t, rng, setPlans[1], s, store.visible, c.name)
 		s.Close()
 	}
-	if s := NewSet(Options{Tables: tablesOf(setPlans[1]), Budget: 1 << 20}); !s.Empty() || s.Bytes() != 0 || s.AppendCandidates(nil, 0, 1) != nil {
+	if s := NewSet(Options{Tables: tablesOf(setPlans[1]), Budget: 1 << 20}); !s.Empty() ||
+		s.Bytes() != 0 || s.AppendCandidates(nil, 0, 1) != nil {
 		t.Error("a set of nothing has something")
 	}
 }
@@ -336,7 +350,8 @@ func TestSetLoadsSavedFilters(t *testing.T) {
 	if testenv.Race {
 		more = 5000
 	}
-	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500), testgen.Uniform(rng, more)
+	old, since, later := testgen.Uniform(rng, 3000), testgen.Uniform(rng, 500),
+		testgen.Uniform(rng, more)
 	counted := func(calls *int, fps ...[]uint64) iter.Seq2[uint64, error] {
 		return func(yield func(uint64, error) bool) {
 			*calls++
@@ -356,7 +371,8 @@ func TestSetLoadsSavedFilters(t *testing.T) {
 			return chunksOf(f)
 		}
 		s := NewSet(Options{Tables: tables, Budget: 1 << 30, Source: Source{
-			Expected: 3000, Saved: saved, All: counted(&all, old, since), Since: counted(&sinces, since), Done: func(err error) {
+			Expected: 3000, Saved: saved, All: counted(&all, old, since),
+			Since: counted(&sinces, since), Done: func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -366,14 +382,17 @@ func TestSetLoadsSavedFilters(t *testing.T) {
 		s.settle()
 		name := fmt.Sprintf("broken %b", broken)
 		checkSet(t, rng, setPlans[1], s, slices.Concat(old, since, later), name)
-		if (all == 1) != (broken != 0) || (sinces == 1) != (broken != 3) || strangersLeft(s, rng) > 0.2 {
-			t.Errorf("%s: %d full scans, %d scans of later fingerprints; %.3f probes left", name, all, sinces, strangersLeft(s, rng))
+		if (all == 1) != (broken != 0) || (sinces == 1) != (broken != 3) ||
+			strangersLeft(s, rng) > 0.2 {
+			t.Errorf("%s: %d full scans, %d scans of later fingerprints; %.3f probes left", name,
+				all, sinces, strangersLeft(s, rng))
 		}
 		s.Close()
 	}
-	s := NewSet(Options{Tables: []Table{{4, 1, nil}}, Budget: 1 << 20, Source: Source{Expected: 100, Saved: func(int) iter.Seq2[[]byte, error] {
-		panic("a filter that would pass everything is asked for")
-	}, Done: func(error) {}}})
+	s := NewSet(Options{Tables: []Table{{4, 1, nil}}, Budget: 1 << 20,
+		Source: Source{Expected: 100, Saved: func(int) iter.Seq2[[]byte, error] {
+			panic("a filter that would pass everything is asked for")
+		}, Done: func(error) {}}})
 	s.settle()
 	if got := s.AppendCandidates(nil, 0, 0); len(got) != 5 {
 		t.Errorf("%d of 5 prefixes pass", len(got))
@@ -390,7 +409,8 @@ func TestSetSearchesStoredFingerprints(t *testing.T) {
 		for _, n := range []int{1, maxFew, maxFew + 1, 3 * maxFew} {
 			for _, room := range []int64{1 << 40, -1, 0} {
 				for _, saved := range []bool{true, false} {
-					checkStored(t, rng, same, n, room, saved, fmt.Sprintf("seed %d, saved %v", seed, saved))
+					checkStored(t, rng, same, n, room, saved,
+						fmt.Sprintf("seed %d, saved %v", seed, saved))
 				}
 			}
 		}
@@ -399,7 +419,9 @@ func TestSetSearchesStoredFingerprints(t *testing.T) {
 
 // checkStored makes a set of n fingerprints that share some bits, with room bytes for the search.
 // If room is -1, it is one byte less than needed.
-func checkStored(t *testing.T, rng *rand.Rand, same uint64, n int, room int64, saved bool, name string) {
+func checkStored(
+	t *testing.T, rng *rand.Rand, same uint64, n int, room int64, saved bool, name string,
+) {
 	const k = 3
 	fps := testgen.Uniform(rng, n)
 	for i := range fps {
@@ -504,7 +526,8 @@ func TestSetBudget(t *testing.T) {
 			last := testgen.Uniform(rng, 20_000)
 			for n := int64(20_000); n <= most; n += 20_000 {
 				s.Add(last...)
-				bytes, promise := s.Bytes(), int64(len(plan.tables))*(n*25/2+firstGeneration*5/2+smallArray)
+				bytes, promise := s.Bytes(),
+					int64(len(plan.tables))*(n*25/2+firstGeneration*5/2+smallArray)
 				if bytes > budget || bytes > promise {
 					t.Errorf("plan %d: %d bytes for %d with a budget of %d", i, bytes, n, budget)
 				}

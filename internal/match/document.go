@@ -60,7 +60,8 @@ func Second(t time.Time) uint64 {
 // documents are equal, their texts are taken as equal. A document without a Digest, stored by
 // its fingerprint alone, is compared by its other fields.
 func (d *Document) Signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens}
 }
 
 // Validate checks a document as every call that stores one does. Error: ErrTooLarge.
@@ -69,10 +70,12 @@ func Validate(d *Document) error {
 		return fmt.Errorf("%w: %d tokens, want 0 to %d", fault.ErrTooLarge, d.Tokens, MaxTokens)
 	}
 	if len(d.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
+		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge,
+			d.Key, len(d.Key), MaxKeyBytes)
 	}
 	if len(d.Scope) > MaxScopeBytes {
-		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge, d.Scope, len(d.Scope), MaxScopeBytes)
+		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge,
+			d.Scope, len(d.Scope), MaxScopeBytes)
 	}
 	return nil
 }

@@ -27,12 +27,14 @@ func TestEditedTexts(t *testing.T) {
 			}
 			return text
 		}, 0.9},
-		{"5 % of the text replaced by one passage", func(_ *rand.Rand, text, other []string) []string {
+		{"5 % of the text replaced by one passage", func(_ *rand.Rand, text,
+			other []string) []string {
 			return slices.Concat(text[:200], other[:20], text[220:])
 		}, 0.97},
-		{"20 % of another text inserted in the middle", func(_ *rand.Rand, text, other []string) []string {
-			return slices.Concat(text[:200], other[:80], text[200:])
-		}, 0},
+		{"20 % of another text inserted in the middle",
+			func(_ *rand.Rand, text, other []string) []string {
+				return slices.Concat(text[:200], other[:80], text[200:])
+			}, 0},
 		{"halves swapped", func(_ *rand.Rand, text, _ []string) []string {
 			return slices.Concat(text[200:], text[:200])
 		}, 0.99},
@@ -53,7 +55,8 @@ func TestEditedTexts(t *testing.T) {
 				text, other := sitegen.Text(script, r, words), sitegen.Text(script, r, words)
 				a := analyzer.Text(strings.Join(text, " "))
 				b := analyzer.Text(strings.Join(e.edit(r, slices.Clone(text), other), " "))
-				if d := a.Fingerprint.Distance(b.Fingerprint); d <= rule.MaxDistance && rule.Allows(d, a, b) {
+				if d := a.Fingerprint.Distance(b.Fingerprint); d <= rule.MaxDistance &&
+					rule.Allows(d, a, b) {
 					found++
 				}
 			}

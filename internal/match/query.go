@@ -45,7 +45,8 @@ func (q *Query) Within(k int) (int, error) {
 	case q.MaxDistance == Exact:
 		return 0, nil
 	case q.MaxDistance < 0 || q.MaxDistance > k:
-		return 0, fmt.Errorf("%w: k = %d is not in 0..%d, the k of the index", fault.ErrDistance, q.MaxDistance, k)
+		return 0, fmt.Errorf("%w: k = %d is not in 0..%d, the k of the index", fault.ErrDistance,
+			q.MaxDistance, k)
 	}
 	return q.MaxDistance, nil
 }
@@ -60,12 +61,14 @@ type Stats struct {
 	Format      int    `json:"format"`
 	Documents   uint64 `json:"documents"` // live ones
 	Bare        uint64 `json:"bare"`      // of those, the ones with nothing but a fingerprint
-	NextID      uint64 `json:"nextID"`    // what the next document gets; NextID-1 have ever been added
-	DiskBytes   uint64 `json:"diskBytes"` // with the write-ahead log
+	// what the next document gets; NextID-1 have ever been added
+	NextID    uint64 `json:"nextID"`
+	DiskBytes uint64 `json:"diskBytes"` // with the write-ahead log
 
-	Generation     uint64 `json:"generation"`     // how often the tables were packed
-	Packed         uint64 `json:"packed"`         // fingerprints that the last time packed
-	Live           uint64 `json:"live"`           // documents that were added since, removed ones included
+	Generation uint64 `json:"generation"` // how often the tables were packed
+	Packed     uint64 `json:"packed"`     // fingerprints that the last time packed
+	// documents that were added since, removed ones included
+	Live           uint64 `json:"live"`
 	Removed        uint64 `json:"removed"`        // documents that were removed since
 	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take
 	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
@@ -73,7 +76,8 @@ type Stats struct {
 
 	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of other data of the store in memory
 
-	Expired uint64 `json:"expired,omitempty"` // documents that were removed as Expiry says, since the index was opened
+	// documents that were removed as Expiry says, since the index was opened
+	Expired uint64 `json:"expired,omitempty"`
 
 	// CrowdedTexts is the number of different texts, estimated up to 266, that are duplicates of
 	// one stored document of their own site: of the document with most. 0: fewer than 16.

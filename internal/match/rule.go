@@ -14,7 +14,8 @@ var ErrRatio = errors.New("ratio of lengths that makes no sense")
 // Rule says which pairs of documents of one scope match:
 //
 //	d1 <= MaxDistance, and
-//	d1 + d2 <= max(min(MaxShingleDistance, longer/7), (MaxShingleDistance+ShortAllowance) * (140-longer)/140), and
+//	d1 + d2 <= max(min(MaxShingleDistance, longer/7),
+//	               (MaxShingleDistance+ShortAllowance) * (140-longer)/140), and
 //	longer <= MaxLengthRatio * shorter,
 //
 // with the distance d1 of their Fingerprints, the distance d2 of their Shingles, and the lengths of
@@ -64,7 +65,8 @@ func (r Rule) String() string {
 	case r.ShortAllowance == 0:
 		s += fmt.Sprintf(", d1+d2 <= %d", r.MaxShingleDistance)
 	default:
-		s += fmt.Sprintf(", d1+d2 <= max(min(%d, n/%d), %d*(%d-n)/%[4]d)", r.MaxShingleDistance, perDistance,
+		s += fmt.Sprintf(", d1+d2 <= max(min(%d, n/%d), %d*(%d-n)/%[4]d)",
+			r.MaxShingleDistance, perDistance,
 			r.MaxShingleDistance+r.ShortAllowance, shortTokens)
 	}
 	if r.MaxLengthRatio >= 0 {
@@ -106,23 +108,27 @@ func (r Rule) Check() error {
 	if r.MaxLengthRatio < 0 || r.MaxLengthRatio >= 1 {
 		return nil
 	}
-	return fmt.Errorf("%w: it is %v, want 1 or more, or below 0 for none", ErrRatio, r.MaxLengthRatio)
+	return fmt.Errorf("%w: it is %v, want 1 or more, or below 0 for none", ErrRatio,
+		r.MaxLengthRatio)
 }
 
 // Matches reports whether two documents match.
 func (r Rule) Matches(a, b *Document) bool {
 	distance := a.Fingerprint.Distance(b.Fingerprint)
-	return distance <= r.MaxDistance && a.Scope == b.Scope && r.Allows(distance, a.Signature(), b.Signature())
+	return distance <= r.MaxDistance && a.Scope == b.Scope &&
+		r.Allows(distance, a.Signature(), b.Signature())
 }
 
 // Allows reports whether two signatures match, given that the distance of their Fingerprints is
 // within MaxDistance.
 func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
-	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && ShingleDistance(distance, a, b) > r.Limit(longer) {
+	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() &&
+		ShingleDistance(distance, a, b) > r.Limit(longer) {
 		return false
 	}
-	return r.MaxLengthRatio < 0 || shorter == 0 || float64(longer) <= r.MaxLengthRatio*float64(shorter)
+	return r.MaxLengthRatio < 0 || shorter == 0 ||
+		float64(longer) <= r.MaxLengthRatio*float64(shorter)
 }
 
 // ShingleDistance returns what MaxShingleDistance bounds: the distance of the Fingerprints plus the
@@ -134,7 +140,9 @@ func ShingleDistance(distance int, a, b fingerprint.Signature) int {
 // RulesOut reports whether a document with these Shingles cannot match a signature, whatever the
 // document's length is. The limit is the larger one of those for the length of s, or one token if s
 // has no length, and for a long document.
-func (r Rule) RulesOut(distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature) bool {
+func (r Rule) RulesOut(
+	distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature,
+) bool {
 	if r.MaxShingleDistance < 0 || shingles.IsZero() || s.Shingles.IsZero() {
 		return false
 	}
@@ -148,7 +156,8 @@ func (r Rule) Limit(longer int) int {
 	if longer == 0 || r.ShortAllowance == 0 || r.MaxShingleDistance < 0 {
 		return r.MaxShingleDistance
 	}
-	return max(min(r.MaxShingleDistance, longer/perDistance), (r.MaxShingleDistance+r.ShortAllowance)*(shortTokens-longer)/shortTokens)
+	return max(min(r.MaxShingleDistance, longer/perDistance),
+		(r.MaxShingleDistance+r.ShortAllowance)*(shortTokens-longer)/shortTokens)
 }
 
 // Relevant returns a signature without the fields that the rule ignores. Documents of one

@@ -22,7 +22,8 @@ const (
 // Candidate is a stored document within MaxDistance of a page.
 type Candidate struct {
 	Match
-	Origin int  // the caller's number of a document that has no ID yet; two candidates differ in ID or Origin
+	// the caller's number of a document that has no ID yet; two candidates differ in ID or Origin
+	Origin int
 	site   bool // it is on the site of the page, and both have Shingles and a length
 	far    int  // ShingleDistance, of a document of the site
 }
@@ -53,7 +54,9 @@ type Search struct {
 // NewSearch begins a search. texts returns the different texts of the candidate's site that are
 // duplicates of it. If siteTexts is negative, or if the rule does not compare Shingles, then sites
 // are ignored.
-func NewSearch(rule Rule, siteTexts int, page *Document, texts func(*Candidate) (duplicates.Texts, error)) *Search {
+func NewSearch(
+	rule Rule, siteTexts int, page *Document, texts func(*Candidate) (duplicates.Texts, error),
+) *Search {
 	if rule.MaxShingleDistance < 0 || page.Shingles.IsZero() || page.Tokens == 0 {
 		siteTexts = -1
 	}
@@ -72,7 +75,8 @@ func (s *Search) Found() *Candidate { return s.found }
 func (s *Search) Offer(c Candidate) (done bool, err error) {
 	a, b := s.page.Signature(), c.Signature()
 	allowed := s.rule.Allows(c.Distance, a, b)
-	if s.siteTexts >= 0 && !b.Shingles.IsZero() && b.Tokens > 0 && duplicates.SameSite(s.page.Key, c.Key) {
+	if s.siteTexts >= 0 && !b.Shingles.IsZero() && b.Tokens > 0 &&
+		duplicates.SameSite(s.page.Key, c.Key) {
 		c.site, c.far = true, ShingleDistance(c.Distance, a, b)
 		if !s.Full() {
 			s.sample = append(s.sample, c)
@@ -129,7 +133,8 @@ func (s *Search) near(c *Candidate) (bool, error) {
 		slices.Sort(others)
 		return 2*c.far <= others[len(others)/2], nil
 	}
-	if d := c.Signature().Shingles.Distance(s.page.Shingles); (c.Tokens+s.page.Tokens)*d <= changedShingles*(256-d) {
+	if d := c.Signature().Shingles.Distance(s.page.Shingles); (c.Tokens+
+		s.page.Tokens)*d <= changedShingles*(256-d) {
 		return true, nil
 	}
 	var texts duplicates.Texts

@@ -19,7 +19,8 @@ func TestSiteSample(t *testing.T) {
 		return Candidate{Match: Match{Document: d}, Origin: -1}
 	}
 	for _, place := range []int{0, 5, 16, 17, 20} {
-		s := NewSearch(Default(3), SiteTexts, &page, func(*Candidate) (duplicates.Texts, error) { return 0, nil })
+		s := NewSearch(Default(3), SiteTexts, &page,
+			func(*Candidate) (duplicates.Texts, error) { return 0, nil })
 		done := false
 		offer := func(c Candidate) {
 			t.Helper()

@@ -104,7 +104,8 @@ func IsUTF16(body []byte) bool {
 	bad, ascii, surrogate := 0, 0, false // surrogate: the last unit was the first half of a pair
 	for i := 0; i < len(body); i += 2 {
 		high := body[i+1-low]
-		if low, second := body[i+low], high&0xfc == 0xdc; surrogate != second || high == 0 && controls[low] == 1 {
+		if low, second := body[i+low], high&0xfc == 0xdc; surrogate != second || high == 0 &&
+			controls[low] == 1 {
 			bad++
 		}
 		surrogate = high&0xfc == 0xd8

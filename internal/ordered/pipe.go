@@ -124,7 +124,9 @@ func (p *Pipe[T]) Stop(cause error) {
 
 // All yields the values of a pipe. Its parameters are the parameters of New. It stops at the
 // first error, which it yields.
-func All[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) iter.Seq2[T, error] {
+func All[T any](
+	parent context.Context, workers, ahead int, produce func(*Pipe[T]) error,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p := New(parent, workers, ahead, produce)
 		defer p.Stop(errStopped)

@@ -41,7 +41,8 @@ func TestResultsComeInOrder(t *testing.T) {
 					want = -next
 				}
 				if err != nil || v != want {
-					t.Fatalf("%d workers, %d ahead: %d, %v where %d is due", workers, ahead, v, err, want)
+					t.Fatalf("%d workers, %d ahead: %d, %v where %d is due", workers,
+						ahead, v, err, want)
 				}
 				if sent = !sent && next%3 == 0; !sent {
 					next++

@@ -8,7 +8,8 @@ import (
 // TestSplitBlocks tries all lengths of up to three blocks.
 func TestSplitBlocks(t *testing.T) {
 	for _, n := range []int64{100, 1_000_000, 10_000_000_000} {
-		for _, radii := range [][]int{{0}, {2}, {0, 0}, {0, 1}, {1, 1}, {1, 2}, {0, 0, 1}, {1, 2, 2}} {
+		for _, radii := range [][]int{{0}, {2}, {0, 0}, {0, 1}, {1, 1}, {1, 2},
+			{0, 0, 1}, {1, 2, 2}} {
 			best := math.Inf(1)
 			var walk func(i, left int, sum float64)
 			walk = func(i, left int, sum float64) {
@@ -18,7 +19,8 @@ func TestSplitBlocks(t *testing.T) {
 				}
 				for prefix := 1; prefix <= left; prefix++ {
 					if prefix >= radii[i] {
-						walk(i+1, left-prefix, sum+Table{Prefix: prefix, Radius: radii[i]}.estimate(n).warm())
+						walk(i+1, left-prefix, sum+Table{Prefix: prefix,
+							Radius: radii[i]}.estimate(n).warm())
 					}
 				}
 			}

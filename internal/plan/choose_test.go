@@ -14,7 +14,9 @@ func TestChooseIsOptimal(t *testing.T) {
 			}
 			for _, d := range Designs(k) {
 				e := tablesFor(t, d, k).Estimate(n)
-				if len(e.Tables) <= 32 && e.Warm*float64(len(e.Tables)) < c.Estimate.Warm*float64(len(c.Estimate.Tables)) {
+				if len(e.Tables) <= 32 &&
+					e.Warm*float64(len(e.Tables)) < c.Estimate.Warm*float64(
+						len(c.Estimate.Tables)) {
 					t.Errorf("k = %d, n = %d: design %s is better than %s", k, n, d, c.Design)
 				}
 			}

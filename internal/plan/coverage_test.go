@@ -32,7 +32,9 @@ func TestFewestFlips(t *testing.T) {
 			demands[i] = demand{1 + rng.Uint64N(1<<width-1), 1 + rng.IntN(3)}
 		}
 		unmet := func(flips uint64) bool {
-			return slices.ContainsFunc(demands, func(d demand) bool { return bits.OnesCount64(flips&d.mask) < d.n })
+			return slices.ContainsFunc(demands, func(d demand) bool {
+				return bits.OnesCount64(flips&d.mask) < d.n
+			})
 		}
 		fewest := width + 1 // if no set meets them
 		for flips := range uint64(1 << width) {
@@ -43,8 +45,10 @@ func TestFewestFlips(t *testing.T) {
 		for budget := range width + 1 {
 			c := coverage{workLeft: maxCoverageWork}
 			flips, found := c.meet(demands, budget)
-			if found != (fewest <= budget) || found && (unmet(flips) || bits.OnesCount64(flips) > budget) {
-				t.Fatalf("%+v takes %d flips; with %d: %b, %v", demands, fewest, budget, flips, found)
+			if found != (fewest <= budget) || found &&
+				(unmet(flips) || bits.OnesCount64(flips) > budget) {
+				t.Fatalf("%+v takes %d flips; with %d: %b, %v", demands, fewest,
+					budget, flips, found)
 			}
 		}
 	}
@@ -54,7 +58,8 @@ func TestFewestFlips(t *testing.T) {
 // second.
 func TestUndecidedPlanIsRefused(t *testing.T) {
 	p := tangledPlan()
-	if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "too many ways") {
+	if _, err := New(p.MaxDistance, p.Tables...); !errors.Is(err, ErrUnusable) ||
+		!strings.Contains(err.Error(), "too many ways") {
 		t.Error(err)
 	}
 }
@@ -70,7 +75,8 @@ func TestNoTableIsSuperfluous(t *testing.T) {
 				p.Tables = append(append(p.Tables, whole.Tables[:i]...), whole.Tables[i+1:]...)
 				flips, found, decided := p.uncovered()
 				if !decided || !found || !p.misses(flips) || bits.OnesCount64(flips) > k {
-					t.Errorf("design %s at k = %d without table %d: misses %016x, %v", d, k, i, flips, found)
+					t.Errorf("design %s at k = %d without table %d: misses %016x, %v", d, k,
+						i, flips, found)
 				}
 			}
 		}

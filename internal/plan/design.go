@@ -56,7 +56,8 @@ func tablesOf(design string, k int) ([]Table, error) {
 			return blockTables(k, m), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: no design %q for k = %d; there are 2, 3, 4, 10, 16, 20, and blocks-1 to %s",
+	return nil, fmt.Errorf(
+		"%w: no design %q for k = %d; there are 2, 3, 4, 10, 16, 20, and blocks-1 to %s",
 		ErrUnusable, design, k, blocksName(k+1))
 }
 

@@ -27,7 +27,8 @@ func TestEstimateAgreesWithMeasurements(t *testing.T) {
 			{"directories", e.DirectoryBytes / m.n, m.directories, 0.03},
 		} {
 			if c.measured > 0 && math.Abs(c.model/c.measured-1) > c.within {
-				t.Errorf("%g documents, %s: the model gives %.4g bytes per document, measured were %.4g", m.n, c.name, c.model, c.measured)
+				t.Errorf("%g documents, %s: the model gives %.4g bytes per document, measured "+
+					"were %.4g", m.n, c.name, c.model, c.measured)
 			}
 		}
 	}
@@ -60,7 +61,8 @@ func TestOptimalTables(t *testing.T) {
 		// match 25.6 bits at once.
 		{64, 3, 27, 10, 10},
 		{64, 3, 34, 10, 10}, // 5 blocks: 34-25.6 = 8.4
-		{64, 3, 34, 8, 16},  // 4 blocks twice: 34-16-12 = 6. 5 blocks leave 8.4; 6 would take 20 tables
+		// 4 blocks twice: 34-16-12 = 6. 5 blocks leave 8.4; 6 would take 20 tables
+		{64, 3, 34, 8, 16},
 		// 6 blocks leave 4 bits, one too many; 7 of them, 35 tables, match 36.6 at once. 4*4
 		// leave 8, 10*4 and 4*4*4 are more than 35.
 		{64, 3, 36, 3, 35},
@@ -72,7 +74,8 @@ func TestOptimalTables(t *testing.T) {
 		{64, 2, 42, 10, 6},  // 4 blocks, 2 matched: 32
 	} {
 		if got := OptimalTables(c.f, c.k, c.d, c.threshold); got != c.want {
-			t.Errorf("X(%g,%d,%g) with 2^%g candidates is %g, not %g", c.f, c.k, c.d, c.threshold, got, c.want)
+			t.Errorf("X(%g,%d,%g) with 2^%g candidates is %g, not %g", c.f, c.k, c.d,
+				c.threshold, got, c.want)
 		}
 	}
 }

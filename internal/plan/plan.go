@@ -73,7 +73,8 @@ func New(maxDistance int, tables ...Table) (*Plan, error) {
 		return nil, err
 	}
 	if len(tables) == 0 || len(tables) > store.MaxTables {
-		return nil, fmt.Errorf("%w: %d tables, want 1 to %d", ErrUnusable, len(tables), store.MaxTables)
+		return nil, fmt.Errorf("%w: %d tables, want 1 to %d", ErrUnusable, len(tables),
+			store.MaxTables)
 	}
 	p := &Plan{MaxDistance: maxDistance}
 	for i, t := range tables {
@@ -89,10 +90,13 @@ func New(maxDistance int, tables ...Table) (*Plan, error) {
 	}
 	flips, found, decided := p.uncovered()
 	if found {
-		return nil, fmt.Errorf("%w: two fingerprints that differ in the bits %016x meet in no table", ErrUnusable, flips)
+		return nil,
+			fmt.Errorf("%w: two fingerprints that differ in the bits %016x meet in no table",
+				ErrUnusable, flips)
 	}
 	if !decided {
-		return nil, fmt.Errorf("%w: %d tables overlap in too many ways to check that they miss nothing", ErrUnusable, len(tables))
+		return nil, fmt.Errorf("%w: %d tables overlap in too many ways to check that they miss "+
+			"nothing", ErrUnusable, len(tables))
 	}
 	return p, nil
 }
@@ -127,7 +131,8 @@ func (p *Plan) FoundBefore(table int, flips uint64) bool {
 // check returns an error if a table is invalid in a plan for k.
 func (t Table) check(k int) error {
 	if t.Prefix < 1 || t.Prefix > 64 || t.Radius < 0 || t.Radius > min(t.Prefix, k) {
-		return fmt.Errorf("prefix %d and radius %d, want a prefix of 1 to 64 bits and a radius of 0 to k", t.Prefix, t.Radius)
+		return fmt.Errorf("prefix %d and radius %d, want a prefix of 1 to 64 bits and a radius "+
+			"of 0 to k", t.Prefix, t.Radius)
 	}
 	if t.Probes() > maxTableProbes {
 		return fmt.Errorf("%d probes, at most %d are made", t.Probes(), maxTableProbes)

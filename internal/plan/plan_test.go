@@ -35,8 +35,11 @@ func TestData(t *testing.T) {
 				return flips(p, d.Input)
 			case "estimate":
 				e := p.Estimate(int64(number(t, d, "n")))
-				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, from disk %.4g ns\n",
-					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes, e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk)
+				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B "+
+					"tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, "+
+					"from disk %.4g ns\n",
+					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes,
+					e.FilterBytes, e.DirectoryBytes, e.Warm, e.Disk)
 			case "choose":
 				c, err := Choose(whole(t, d, "k"), int64(number(t, d, "n")))
 				if err != nil {
@@ -73,9 +76,11 @@ func draw(p *Plan) string {
 	fmt.Fprintln(&b, p)
 	for i, t := range p.Tables {
 		prefix, rest := cut(t.Permutation, t.Prefix)
-		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest), probes(t.Probes()))
+		fmt.Fprintf(&b, "table %d: [%v]%v, %s\n", i, Permutation(prefix), Permutation(rest),
+			probes(t.Probes()))
 	}
-	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", probes(p.Probes()), p.Estimate(1<<32).Candidates)
+	fmt.Fprintf(&b, "%s, %.4g candidates of 2^32\n", probes(p.Probes()),
+		p.Estimate(1<<32).Candidates)
 	return b.String()
 }
 
@@ -98,7 +103,8 @@ func flips(p *Plan, input string) string {
 		}
 		var found []int
 		for i := range p.Tables {
-			if one := (Plan{Tables: p.Tables[i : i+1], masks: p.masks[i : i+1]}); one.FoundBefore(1, differ) {
+			if one := (Plan{Tables: p.Tables[i : i+1], masks: p.masks[i : i+1]}); one.FoundBefore(1,
+				differ) {
 				found = append(found, i)
 			}
 		}
@@ -130,7 +136,8 @@ func prefixes(t *testing.T, k int) string {
 		tables := tablesFor(t, design, k).Tables
 		for i := 0; i < len(tables); {
 			n := 1
-			for i+n < len(tables) && tables[i+n].Prefix == tables[i].Prefix && tables[i+n].Radius == tables[i].Radius {
+			for i+n < len(tables) && tables[i+n].Prefix == tables[i].Prefix &&
+				tables[i+n].Radius == tables[i].Radius {
 				n++
 			}
 			fmt.Fprintf(&b, " %d", tables[i].Prefix)
@@ -169,7 +176,8 @@ func tablesFor(t testing.TB, design string, k int) *Plan {
 func drawPlan(t *rapid.T, k int) *Plan {
 	p := &Plan{MaxDistance: k}
 	for i := range rapid.IntRange(1, 8).Draw(t, "tables") {
-		table := Table{Permutation: Permutation{{0, 63}}, Prefix: rapid.IntRange(1, 64).Draw(t, "prefix")}
+		table := Table{Permutation: Permutation{{0, 63}},
+			Prefix: rapid.IntRange(1, 64).Draw(t, "prefix")}
 		if i > 0 {
 			table.Permutation = drawPermutation(t)
 		}

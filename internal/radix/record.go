@@ -19,7 +19,8 @@ func Bytes[R Record]() int64 {
 // Memory is the memory of records, not a copy: a record is words without padding, in the byte order
 // of this machine, so any bytes of the right number are records.
 func Memory[R Record](records []R) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(records))), len(records)*int(Bytes[R]()))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(records))),
+		len(records)*int(Bytes[R]()))
 }
 
 // Words is the memory of numbers as records of one word, not a copy.

@@ -24,7 +24,8 @@ func testSort[R radix.Record](t *testing.T) {
 				records := testgen.Records[R](n, uint64(n), k.Next)
 				want := testgen.StableSorted(records)
 				for _, length := range []int{1, 7, 1000, beyondCache} {
-					parts := slices.Collect(slices.Chunk(slices.Clone(records), max(length, n/1000)))
+					parts := slices.Collect(slices.Chunk(slices.Clone(records),
+						max(length, n/1000)))
 					got := make([]R, n)
 					if radix.SortParts(parts, got); !slices.Equal(got, want) {
 						t.Errorf("parts of %d records: not the order of a stable sort", length)

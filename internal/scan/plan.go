@@ -32,7 +32,8 @@ func planFor(queries, k int, collection int64) (plan []block) {
 		}
 		plan = append(plan, b)
 	}
-	const leastQueries, probeCost = 5, 40 // comparisons in the time of looking up a filter, a bucket
+	// comparisons in the time of looking up a filter, a bucket
+	const leastQueries, probeCost = 5, 40
 	if queries < leastQueries || probes*probeCost > queries {
 		return nil
 	}

@@ -56,7 +56,8 @@ func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
 		return nil, fmt.Errorf("scan: k = %d is not in 0..%d", k, MaxDistance)
 	}
 	if uint64(len(queries)) >= math.MaxUint32 {
-		return nil, fmt.Errorf("scan: %d queries, at most %d are possible", len(queries), uint32(math.MaxUint32-1))
+		return nil, fmt.Errorf("scan: %d queries, at most %d are possible", len(queries),
+			uint32(math.MaxUint32-1))
 	}
 	if collection <= 0 {
 		collection = defaultCollection

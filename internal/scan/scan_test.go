@@ -50,7 +50,9 @@ func checkScan(t interface {
 		for i < min(len(got), len(want)) && got[i] == want[i] {
 			i++
 		}
-		t.Fatalf("%d queries, k = %d: %d matches, want %d; they differ from number %d on: %v, want %v", len(queries), k, len(got), len(want), i, got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
+		t.Fatalf("%d queries, k = %d: %d matches, want %d; they differ from number %d on: %v, "+
+			"want %v", len(queries), k, len(got), len(want), i, got[i:min(i+1, len(got))],
+			want[i:min(i+1, len(want))])
 	}
 	return len(want)
 }
@@ -124,7 +126,8 @@ func TestEveryPlanIsExact(t *testing.T) {
 			for parts := 1; parts <= k+1; parts++ {
 				var plan []block
 				for i, f := range (field{0, 64, k}).divide(blocks) {
-					b := block{f, []int{0, min(f.width, 14), 12, 7}[(i+parts)%4], f.divide(min(parts, f.radius+1))}
+					b := block{f, []int{0, min(f.width, 14), 12, 7}[(i+parts)%4],
+						f.divide(min(parts, f.radius+1))}
 					if large(f) || b.filterBits < 7 || b.filterBits > f.width {
 						b.filterBits = 0
 					}
@@ -156,7 +159,8 @@ func TestLargeBlocks(t *testing.T) {
 			if found := checkScan(t, q, queries, fps, 3); found < 2*maxRanges {
 				t.Errorf("only %d matches", found)
 			}
-			if got, want := matchesOf(q, fps[n-1:]), bruteForce(queries, fps[n-1:], 3); !slices.Equal(got, want) {
+			if got, want := matchesOf(q, fps[n-1:]),
+				bruteForce(queries, fps[n-1:], 3); !slices.Equal(got, want) {
 				t.Errorf("the last one alone: %v, want %v", got, want)
 			}
 		}
@@ -166,7 +170,8 @@ func TestLargeBlocks(t *testing.T) {
 func TestScanOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(0, 10).Draw(t, "k")
-		word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100), rapid.Map(rapid.IntRange(0, 63), func(i int) uint64 { return 1 << i }))
+		word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100),
+			rapid.Map(rapid.IntRange(0, 63), func(i int) uint64 { return 1 << i }))
 		queries := rapid.SliceOfN(word, 0, 40).Draw(t, "queries")
 		fps := rapid.SliceOfN(word, 0, 60).Draw(t, "collection")
 		if rapid.Bool().Draw(t, "sorted") {

@@ -19,8 +19,10 @@ func naiveComponents(s *Set, k int) [][]Node {
 		changed = false
 		for a := range owner {
 			for b := range a {
-				if owner[a] != owner[b] && s.Fingerprint(Node(a)).Distance(s.Fingerprint(Node(b))) <= k {
-					owner[a], owner[b], changed = min(owner[a], owner[b]), min(owner[a], owner[b]), true
+				if owner[a] != owner[b] &&
+					s.Fingerprint(Node(a)).Distance(s.Fingerprint(Node(b))) <= k {
+					owner[a], owner[b], changed = min(owner[a], owner[b]),
+						min(owner[a], owner[b]), true
 				}
 			}
 		}
@@ -82,7 +84,8 @@ func TestClustersMatchBruteForce(t *testing.T) {
 				got, err := s.Components(context.Background(), o)
 				must(t, err)
 				if want := naiveComponents(s, k); !equalClusters(got, want) {
-					t.Fatalf("seed %d, %s, n = %d, k = %d: components %v, want %v", seed, shape.name, n, k, slices.Collect(got.All()), want)
+					t.Fatalf("seed %d, %s, n = %d, k = %d: components %v, want %v", seed,
+						shape.name, n, k, slices.Collect(got.All()), want)
 				}
 				ranks := make([]uint32, s.Len())
 				for i, p := range r.Perm(len(ranks)) {
@@ -92,7 +95,8 @@ func TestClustersMatchBruteForce(t *testing.T) {
 					t.Fatal(err)
 				}
 				if want := naiveStars(s, k, ranks); !equalClusters(got, want) {
-					t.Fatalf("seed %d, %s, n = %d, k = %d: stars %v, want %v", seed, shape.name, n, k, slices.Collect(got.All()), want)
+					t.Fatalf("seed %d, %s, n = %d, k = %d: stars %v, want %v", seed, shape.name, n,
+						k, slices.Collect(got.All()), want)
 				}
 			}
 		}

@@ -62,7 +62,8 @@ func compareBudget(n int) float64 { return 0.75 * float64(n) * float64(n) / 2 }
 func (c *constraint) steps(s *split) func(yield func(step) bool) {
 	return func(yield func(step) bool) {
 		var room [maxBlocks]fp
-		sub := step{constraint: constraint{unequal: c.unequal, free: s.bits, budget: s.budget}, width: s.width, group: c}
+		sub := step{constraint: constraint{unequal: c.unequal, free: s.bits, budget: s.budget},
+			width: s.width, group: c}
 		for _, block := range blocksOf(s.bits, s.budget+1, s.width, room[:0]) {
 			sub.block = block
 			sub.equal = c.equal | block

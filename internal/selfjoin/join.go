@@ -82,7 +82,8 @@ func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
 			break
 		}
 		j.parts(room, bounds, step.constraint, func(begin, end int) {
-			j.joinParallel(room[begin:end], j.roomFor(group[begin:end], change), step.constraint, true)
+			j.joinParallel(room[begin:end], j.roomFor(group[begin:end], change),
+				step.constraint, true)
 		})
 		if change {
 			group, room = room, group

@@ -44,15 +44,18 @@ func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 					j, pairs := joinOf(k, workers)
 					j.least = 1
 					group := slices.Clone(fps)
-					j.joinParallel(group, make([]fp, len(group)), constraint{free: ^fp(0), budget: k}, change)
+					j.joinParallel(group, make([]fp, len(group)),
+						constraint{free: ^fp(0), budget: k}, change)
 					if got := pairs(t); !slices.Equal(got, want) {
-						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name, k, workers, change, difference(got, want))
+						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name,
+							k, workers, change, difference(got, want))
 					}
 					if !change && !slices.Equal(group, fps) {
 						t.Fatalf("seed %d, %s, k = %d: the order was changed", seed, shape.name, k)
 					}
 					if slices.Sort(group); !slices.Equal(group, fps) {
-						t.Fatalf("seed %d, %s, k = %d: other fingerprints are left", seed, shape.name, k)
+						t.Fatalf("seed %d, %s, k = %d: other fingerprints are left",
+							seed, shape.name, k)
 					}
 				}
 			}
@@ -94,12 +97,14 @@ func TestChainsOfAsManyAsTheyHold(t *testing.T) {
 	all[maxChained] = all[100] ^ 1<<62 // the last one
 	j, pairs := joinOf(1, 1)
 	c := constraint{free: ^fp(0), budget: 1}
-	s := step{constraint: constraint{equal: 1<<20 - 1, free: ^fp(1<<20 - 1), budget: 1}, block: 1<<20 - 1, width: 20, group: &c}
+	s := step{constraint: constraint{equal: 1<<20 - 1, free: ^fp(1<<20 - 1), budget: 1},
+		block: 1<<20 - 1, width: 20, group: &c}
 	if j.workers[0].chained(all, &s) {
 		t.Error("more than 16 bits can number were chained")
 	}
 	want := 0
-	for _, n := range []int{100, 201, maxChained} { // 201 uses all the memory that remains after 100
+	// 201 uses all the memory that remains after 100
+	for _, n := range []int{100, 201, maxChained} {
 		if !j.workers[0].chained(all[:n], &s) {
 			t.Fatalf("%d were not chained", n)
 		}

@@ -139,9 +139,11 @@ func TestPairsMatchBruteForce(t *testing.T) {
 					fps := shape.make(r, n)
 					want := naive(fps, k)
 					for _, workers := range []int{1, 3} {
-						got := allPairs(t, newSet(t, slices.Clone(fps)), Options{MaxDistance: k, Workers: workers})
+						got := allPairs(t, newSet(t, slices.Clone(fps)),
+							Options{MaxDistance: k, Workers: workers})
 						if !slices.Equal(got, want) {
-							t.Fatalf("seed %d, n = %d, k = %d, %d workers: %s", seed, n, k, workers, difference(got, want))
+							t.Fatalf("seed %d, n = %d, k = %d, %d workers: %s", seed, n, k, workers,
+								difference(got, want))
 						}
 					}
 				}
@@ -153,7 +155,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 func difference(got, want []Pair) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			return fmt.Sprintf("%d pairs, want %d; pair %d is %v, want %v", len(got), len(want), i, got[i], want[i])
+			return fmt.Sprintf("%d pairs, want %d; pair %d is %v, want %v", len(got), len(want), i,
+				got[i], want[i])
 		}
 	}
 	return fmt.Sprintf("%d pairs, want %d", len(got), len(want))
@@ -181,7 +184,8 @@ func TestLargePairsMatchBruteForce(t *testing.T) {
 			for i, want := range naiveCounts(fps, ks) {
 				got, largest := counts(t, fps, ks[i])
 				if got != want || largest > ks[i] {
-					t.Errorf("seed %d, n = %d, k = %d: pairs and their sums %v, want %v; the largest distance is %d", seed, n, ks[i], got, want, largest)
+					t.Errorf("seed %d, n = %d, k = %d: pairs and their sums %v, want %v; the "+
+						"largest distance is %d", seed, n, ks[i], got, want, largest)
 				}
 			}
 		})
@@ -244,15 +248,16 @@ func naiveCounts(fps []fp, ks []int) []pairCounts {
 func counts(t *testing.T, fps []fp, k int) (all pairCounts, largest int) {
 	t.Helper()
 	var mu sync.Mutex
-	err := newSet(t, slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k}, func(_ int, pairs []Pair) error {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range pairs {
-			all.add(p.First, p.Second)
-			largest = max(largest, p.Distance)
-		}
-		return nil
-	})
+	err := newSet(t, slices.Clone(fps)).Each(context.Background(), Options{MaxDistance: k},
+		func(_ int, pairs []Pair) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range pairs {
+				all.add(p.First, p.Second)
+				largest = max(largest, p.Distance)
+			}
+			return nil
+		})
 	must(t, err)
 	return all, largest
 }
@@ -317,11 +322,13 @@ func TestPairsStopWithTheLoopAndTheContext(t *testing.T) {
 		t.Errorf("a context that is done: %v", last)
 	}
 	broken := errors.New("broken")
-	if err := s.Each(context.Background(), Options{MaxDistance: 3}, func(int, []Pair) error { return broken }); !errors.Is(err, broken) {
+	if err := s.Each(context.Background(), Options{MaxDistance: 3},
+		func(int, []Pair) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("an error of found: %v", err)
 	}
 	for _, k := range []int{-1, 65} {
-		if err := s.Each(context.Background(), Options{MaxDistance: k}, nil); !errors.Is(err, errDistance) {
+		if err := s.Each(context.Background(), Options{MaxDistance: k},
+			nil); !errors.Is(err, errDistance) {
 			t.Errorf("k = %d: %v", k, err)
 		}
 	}

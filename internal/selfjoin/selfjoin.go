@@ -73,7 +73,9 @@ func (o *Options) check() error {
 // error, the search ends with this error. In addition to the set, the search needs about 8
 // bytes per node, or 16 if a large part of all fingerprints share a prefix. Errors: a distance
 // above 64, and the error of ctx.
-func (s *Set) Each(ctx context.Context, o Options, found func(worker int, pairs []Pair) error) error {
+func (s *Set) Each(
+	ctx context.Context, o Options, found func(worker int, pairs []Pair) error,
+) error {
 	if err := errors.Join(o.check(), ctx.Err()); err != nil {
 		return err
 	}
@@ -93,7 +95,9 @@ func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		const ahead = 32
 		for pairs, err := range ordered.All(ctx, 0, ahead, func(p *ordered.Pipe[[]Pair]) error {
-			return s.Each(p.Context(), o, func(_ int, pairs []Pair) error { return p.Send(slices.Clone(pairs)) })
+			return s.Each(p.Context(), o, func(_ int, pairs []Pair) error {
+				return p.Send(slices.Clone(pairs))
+			})
 		}) {
 			if err != nil {
 				yield(Pair{}, err)

@@ -16,7 +16,8 @@ type Set struct {
 	fps     []fp
 	repeats []repeat // the nodes with more than one copy, ascending
 
-	starts []uint32 // for each value of the leading bits, the first node with this or a larger value
+	// for each value of the leading bits, the first node with this or a larger value
+	starts []uint32
 	shift  int
 }
 
@@ -127,7 +128,8 @@ func (s *Set) Fingerprint(node Node) fp { return s.fps[node] }
 
 // Copies returns the number of occurrences of a node's fingerprint.
 func (s *Set) Copies(node Node) int {
-	i, found := slices.BinarySearchFunc(s.repeats, node, func(r repeat, n Node) int { return cmp.Compare(r.node, n) })
+	i, found := slices.BinarySearchFunc(s.repeats, node,
+		func(r repeat, n Node) int { return cmp.Compare(r.node, n) })
 	if !found {
 		return 1
 	}

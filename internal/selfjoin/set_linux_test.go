@@ -14,7 +14,8 @@ import (
 // them ends the test.
 func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 	const bytes = 8 * (maxLen + 1)
-	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		t.Skipf("no %d bytes of addresses: %v", bytes, err)
 	}

@@ -36,14 +36,18 @@ func TestOccurrencesOfCopies(t *testing.T) {
 		}
 		for node := range Node(s.Len()) {
 			f := s.Fingerprint(node)
-			if got := occurrences.Of(node); !slices.Equal(got, want[f]) || s.Copies(node) != len(got) {
-				t.Fatalf("seed %d, n = %d: %v at %v, %d copies, want %v", seed, n, f, got, s.Copies(node), want[f])
+			if got := occurrences.Of(node); !slices.Equal(got, want[f]) ||
+				s.Copies(node) != len(got) {
+				t.Fatalf("seed %d, n = %d: %v at %v, %d copies, want %v", seed, n, f, got,
+					s.Copies(node), want[f])
 			}
 			if got, found := s.Node(f); !found || got != node {
-				t.Fatalf("seed %d, n = %d: Node(%v) is %d, %v, want %d", seed, n, f, got, found, node)
+				t.Fatalf("seed %d, n = %d: Node(%v) is %d, %v, want %d", seed, n, f,
+					got, found, node)
 			}
 		}
-		counted, err := SortedSet(slices.Clone(s.fps), func(node Node) int { return len(occurrences.Of(node)) })
+		counted, err := SortedSet(slices.Clone(s.fps),
+			func(node Node) int { return len(occurrences.Of(node)) })
 		if err != nil || !slices.Equal(counted.repeats, s.repeats) {
 			t.Errorf("seed %d, n = %d: counted again, %v: %v", seed, n, counted.repeats, err)
 		}

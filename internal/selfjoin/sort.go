@@ -36,7 +36,8 @@ func differing(fps []fp) fp { return fp(radix.SpreadOf(radix.Words(fps)).Differi
 
 func differingParallel(workers int, fps []fp) fp {
 	spreads := make([]radix.Spread, workers)
-	parallel(workers, func(i int) { spreads[i] = radix.SpreadOf(radix.Words(shareOf(fps, i, workers))) })
+	parallel(workers,
+		func(i int) { spreads[i] = radix.SpreadOf(radix.Words(shareOf(fps, i, workers))) })
 	all := radix.NoSpread
 	for _, s := range spreads {
 		all = all.Join(s)

@@ -20,11 +20,14 @@ type language struct{ words []string }
 // onsets and vowels are the parts of the syllables of a script. Han words have no syllables.
 var (
 	onsets = map[string]string{
-		"Latin": "b c d f g h l m n p r s t v br cl st tr", "Cyrillic": "б в г д ж з к л м н п р с т ст пр кр",
-		"Arabic": "ب ت ج ح د ر س ش ع ف ق ك ل م ن ه", "Devanagari": "क ख ग च ज ट त द न प ब म र ल व स ह",
+		"Latin":      "b c d f g h l m n p r s t v br cl st tr",
+		"Cyrillic":   "б в г д ж з к л м н п р с т ст пр кр",
+		"Arabic":     "ب ت ج ح د ر س ش ع ف ق ك ل م ن ه",
+		"Devanagari": "क ख ग च ज ट त द न प ब म र ल व स ह",
 	}
 	vowels = map[string]string{
-		"Latin": "a e i o u ai en or", "Cyrillic": "а е и о у ы ен ор", "Arabic": "ا و ي ار ان", "Devanagari": "ा ि ी े ो ु",
+		"Latin": "a e i o u ai en or", "Cyrillic": "а е и о у ы ен ор", "Arabic": "ا و ي ار ان",
+		"Devanagari": "ा ि ी े ो ु",
 	}
 )
 
@@ -40,7 +43,8 @@ func newLanguage(script string, seed uint64) *language {
 			if script == "Han" {
 				word += string(rune(0x4e00 + r.IntN(2000)))
 			} else {
-				word += pick(r, strings.Fields(onsets[script])) + pick(r, strings.Fields(vowels[script]))
+				word += pick(r, strings.Fields(onsets[script])) +
+					pick(r, strings.Fields(vowels[script]))
 			}
 		}
 		if script == "Han" && parts == 3 {
@@ -55,7 +59,9 @@ func newLanguage(script string, seed uint64) *language {
 }
 
 // Text returns n words of a generated language, which follow Zipf's law.
-func Text(script string, r *rand.Rand, n int) []string { return textLanguages()[script].phrase(r, n) }
+func Text(script string, r *rand.Rand, n int) []string {
+	return textLanguages()[script].phrase(r, n)
+}
 
 // textLanguages returns a language for each script.
 var textLanguages = sync.OnceValue(func() map[string]*language {

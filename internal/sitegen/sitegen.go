@@ -24,10 +24,13 @@ type Page struct {
 type Kind string
 
 const (
-	Reference  Kind = "reference"   // 30 to 150 words, of which one sentence and the name of a class are a page's own
-	Product    Kind = "product"     // 300 words, of which 25 are a page's own
-	CheatSheet Kind = "cheat sheet" // 20 to 60 words: a command, its purpose, and examples that pages share
-	Notice     Kind = "notice"      // 20 to 60 words: an order with its number, items, amount and address
+	// 30 to 150 words, of which one sentence and the name of a class are a page's own
+	Reference Kind = "reference"
+	Product   Kind = "product" // 300 words, of which 25 are a page's own
+	// 20 to 60 words: a command, its purpose, and examples that pages share
+	CheatSheet Kind = "cheat sheet"
+	// 20 to 60 words: an order with its number, items, amount and address
+	Notice Kind = "notice"
 )
 
 // Kinds are all kinds of pages.
@@ -42,7 +45,8 @@ func Crawl(kind Kind, seed uint64, pages int) (crawl []Page) {
 	for _, script := range Scripts {
 		l := newLanguage(script, seed)
 		for i := range hostsPerScript {
-			s := newSite(kind, l, seed, fmt.Sprintf("%s-%s-%d.example", strings.ReplaceAll(string(kind), " ", "-"), strings.ToLower(script), i), i)
+			s := newSite(kind, l, seed, fmt.Sprintf("%s-%s-%d.example",
+				strings.ReplaceAll(string(kind), " ", "-"), strings.ToLower(script), i), i)
 			for page := range pages {
 				crawl = append(crawl, s.fetches(page)...)
 			}
@@ -69,7 +73,8 @@ type site struct {
 func newSite(kind Kind, l *language, seed uint64, host string, number int) *site {
 	s := &site{language: l, kind: kind, host: host, seed: seed, changes: number % 4}
 	r := newRandom(seed, host)
-	length := func(from, to int) int { return from + (to-from)*number/(hostsPerScript-1) } // of the whole page
+	// of the whole page
+	length := func(from, to int) int { return from + (to-from)*number/(hostsPerScript-1) }
 	words := 0
 	switch kind {
 	case Reference:
@@ -121,17 +126,20 @@ func (s *site) own(r *rand.Rand, number int) (parts [][]string) {
 		parts = [][]string{title, title, {strconv.Itoa(1 + r.IntN(300)), "99"}, s.phrase(r, 19)}
 	case CheatSheet:
 		// Commands such as "git push" share their first word. They have Latin names in all scripts.
-		command := []string{s.programs[number%len(s.programs)], strconv.FormatUint(36*36+r.Uint64N(36*36*35), 36)}
+		command := []string{s.programs[number%len(s.programs)],
+			strconv.FormatUint(36*36+r.Uint64N(36*36*35), 36)}
 		if r.IntN(5) == 0 {
 			return [][]string{command, {s.name(r)}, command} // an alias of another command
 		}
-		parts = [][]string{command, append(s.phrase(r, 1+r.IntN(3)), pick(r, s.examples)...), command}
+		parts = [][]string{command, append(s.phrase(r, 1+r.IntN(3)), pick(r, s.examples)...),
+			command}
 		for range 1 + r.IntN(6) {
 			parts = append(parts, append(slices.Clone(command), pick(r, s.examples)...))
 		}
 	case Notice:
 		parts = [][]string{
-			{strconv.Itoa(100_000 + 7*number)}, s.phrase(r, 1+r.IntN(3)), {strconv.Itoa(1 + r.IntN(300)), strconv.Itoa(r.IntN(100))},
+			{strconv.Itoa(100_000 + 7*number)}, s.phrase(r, 1+r.IntN(3)),
+			{strconv.Itoa(1 + r.IntN(300)), strconv.Itoa(r.IntN(100))},
 			{date(r)}, {s.name(r), s.phrase(r, 1)[0]},
 		}
 	}
@@ -141,7 +149,8 @@ func (s *site) own(r *rand.Rand, number int) (parts [][]string) {
 // fill puts the parts into the template, with equal distances between them.
 func (s *site) fill(parts [][]string) (words []string) {
 	for i, part := range parts {
-		words = append(words, s.template[i*len(s.template)/len(parts):(i+1)*len(s.template)/len(parts)]...)
+		words = append(words,
+			s.template[i*len(s.template)/len(parts):(i+1)*len(s.template)/len(parts)]...)
 		words = append(words, part...)
 	}
 	return words

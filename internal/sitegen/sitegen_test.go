@@ -10,7 +10,8 @@ import (
 // TestCrawl tests that pages have the lengths of their kind and that two fetches of a page
 // differ. The fetches and the distinct pages must not depend on the number of pages.
 func TestCrawl(t *testing.T) {
-	lengths := map[Kind][2]int{Reference: {25, 260}, Product: {290, 480}, CheatSheet: {14, 90}, Notice: {20, 110}}
+	lengths := map[Kind][2]int{Reference: {25, 260}, Product: {290, 480}, CheatSheet: {14, 90},
+		Notice: {20, 110}}
 	for _, kind := range Kinds {
 		crawl, longer := Crawl(kind, 1, 3), Crawl(kind, 1, 5)
 		if n := len(crawl); n != len(Scripts)*hostsPerScript*3*2 {
@@ -29,7 +30,8 @@ func TestCrawl(t *testing.T) {
 			}
 		}
 		if len(texts) != len(crawl) || len(contents) != len(crawl)/2 {
-			t.Errorf("%s: %d texts and %d contents of %d pages", kind, len(texts), len(contents), len(crawl))
+			t.Errorf("%s: %d texts and %d contents of %d pages", kind, len(texts),
+				len(contents), len(crawl))
 		}
 		if !slices.Equal(crawl, Crawl(kind, 1, 3)) || slices.Equal(crawl, Crawl(kind, 2, 3)) {
 			t.Errorf("%s: the seed does not decide", kind)

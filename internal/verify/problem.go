@@ -27,7 +27,8 @@ type Problem struct {
 	// for a file, or "index".
 	Keyspace string `json:"keyspace"`
 
-	Key     string `json:"key,omitempty"` // of the entry, in hexadecimal; "" if the problem is of no single entry
+	// of the entry, in hexadecimal; "" if the problem is of no single entry
+	Key     string `json:"key,omitempty"`
 	Message string `json:"message"`
 
 	Err error `json:"-"` // the error that Message describes; may be nil

@@ -3,9 +3,10 @@
 // It reads one snapshot, while other calls read and write. It compares
 //
 //   - the checksum of every block of every file;
-//   - the entries of table 0 with the records: each ID has one entry, and is removed, or has a record with
-//     that fingerprint, or has no record and is counted as such;
-//   - the entries of the other tables with the entries of table 0, in each epoch and in the packed tables;
+//   - the entries of table 0 with the records: each ID has one entry, and is removed, or has a
+//     record with that fingerprint, or has no record and is counted as such;
+//   - the entries of the other tables with the entries of table 0, in each epoch and in
+//     the packed tables;
 //   - the entries of the keys with the records.
 //
 // Sets that should be equal are compared by tallies, so nothing is sorted or kept, and everything
@@ -72,7 +73,8 @@ func Run(ctx context.Context, source Source, o Options, report func(Problem) boo
 		stage.run()
 		v.fail(ctx.Err())
 		if errors.Is(v.failed, fault.ErrCorrupt) {
-			report(Problem{Kind: Unreadable, Keyspace: stage.keyspace, Message: v.failed.Error(), Err: v.failed})
+			report(Problem{Kind: Unreadable, Keyspace: stage.keyspace, Message: v.failed.Error(),
+				Err: v.failed})
 			return nil
 		}
 		if v.failed != nil {
@@ -118,7 +120,8 @@ func (v *verifier) compare(keyspace string, found, want tally, format string, ar
 	if found.n < want.n {
 		kind = Missing
 	}
-	v.problem(kind, keyspace, "", "%s: %d entries, want %d", fmt.Sprintf(format, args...), found.n, want.n)
+	v.problem(kind, keyspace, "", "%s: %d entries, want %d", fmt.Sprintf(format, args...),
+		found.n, want.n)
 }
 
 // values yields the entries of a scan. An error ends the scan and the Run.
@@ -157,7 +160,8 @@ func (v *verifier) tell(n uint64) {
 
 func (v *verifier) problem(kind Kind, keyspace, key, format string, args ...any) {
 	v.fail(v.ctx.Err())
-	v.report(Problem{Kind: kind, Keyspace: keyspace, Key: key, Message: fmt.Sprintf(format, args...)})
+	v.report(Problem{Kind: kind, Keyspace: keyspace, Key: key,
+		Message: fmt.Sprintf(format, args...)})
 }
 
 // checkMeta reads the entries of the keyspace meta.
@@ -172,7 +176,8 @@ func (v *verifier) checkRemoved() {
 		for id := range values(v, v.View.RemovedIn(epoch)) {
 			v.removed.Add(id)
 			if id >= v.Counters.NextID {
-				v.problem(Unexpected, "removed", fmt.Sprintf("%016x", id), "ID %d was removed, and the next ID is %d", id, v.Counters.NextID)
+				v.problem(Unexpected, "removed", fmt.Sprintf("%016x", id),
+					"ID %d was removed, and the next ID is %d", id, v.Counters.NextID)
 			}
 		}
 	}
@@ -188,9 +193,11 @@ func (v *verifier) checkDocuments() {
 		}
 		switch {
 		case r.ID >= v.Counters.NextID:
-			v.problem(Unexpected, "document", documentKey(r.ID), "document %d has a record, and the next ID is %d", r.ID, v.Counters.NextID)
+			v.problem(Unexpected, "document", documentKey(r.ID),
+				"document %d has a record, and the next ID is %d", r.ID, v.Counters.NextID)
 		case v.removed.Contains(r.ID):
-			v.problem(Unexpected, "document", documentKey(r.ID), "document %d was removed, and has a record", r.ID)
+			v.problem(Unexpected, "document", documentKey(r.ID),
+				"document %d was removed, and has a record", r.ID)
 		}
 	}
 }
@@ -212,12 +219,14 @@ func (v *verifier) checkEntries() {
 		key := fmt.Sprintf("%x%04x%016x", 't', 0, p.Stored)
 		for id := range p.IDs.All() {
 			if id >= v.Counters.NextID {
-				v.problem(Unexpected, "tables", key, "the entry has ID %d, and the next ID is %d", id, v.Counters.NextID)
+				v.problem(Unexpected, "tables", key, "the entry has ID %d, and the next ID is %d",
+					id, v.Counters.NextID)
 				continue
 			}
 			first := v.entered.CheckedAdd(id)
 			if !first {
-				v.problem(Unexpected, "tables", key, "the entry has ID %d, and another fingerprint has it as well", id)
+				v.problem(Unexpected, "tables", key,
+					"the entry has ID %d, and another fingerprint has it as well", id)
 			}
 			switch {
 			case v.recorded.Contains(id):
@@ -231,7 +240,8 @@ func (v *verifier) checkEntries() {
 		}
 	}
 	if documents += bare; documents != v.Counters.Documents || bare != v.Counters.Bare {
-		v.problem(Miscounted, "meta", "", "there are %d documents, %d of them without a record; the counters say %d and %d",
+		v.problem(Miscounted, "meta", "",
+			"there are %d documents, %d of them without a record; the counters say %d and %d",
 			documents, bare, v.Counters.Documents, v.Counters.Bare)
 	}
 	for _, ids := range []struct {
@@ -240,7 +250,8 @@ func (v *verifier) checkEntries() {
 	}{{v.recorded, "has a record"}, {v.removed, "was removed"}} {
 		for it := roaring64.AndNot(ids.of, v.entered).Iterator(); it.HasNext() && v.failed == nil; {
 			id := it.Next()
-			v.problem(Missing, "tables", documentKey(id), "document %d %s, and is not in table 0", id, ids.what)
+			v.problem(Missing, "tables", documentKey(id),
+				"document %d %s, and is not in table 0", id, ids.what)
 		}
 	}
 	v.compare("tables", found, v.records, "the fingerprints of table 0 and of the records differ")
@@ -253,11 +264,14 @@ func (v *verifier) checkTables() {
 		v.compareTables("packed", v.View.Packed)
 	}
 	for epoch := range v.View.Epochs() {
-		v.compareTables("live", func(table int) iter.Seq2[uint64, error] { return v.View.Live(epoch, table) })
+		v.compareTables(
+			"live", func(table int) iter.Seq2[uint64, error] { return v.View.Live(epoch, table) })
 	}
 }
 
-func (v *verifier) compareTables(keyspace string, entries func(table int) iter.Seq2[uint64, error]) {
+func (v *verifier) compareTables(
+	keyspace string, entries func(table int) iter.Seq2[uint64, error],
+) {
 	var first tally
 	for i := range v.Plan.Tables {
 		table, found, previous := &v.Plan.Tables[i], tally{}, uint64(0)

@@ -36,7 +36,9 @@ var controlStarts = [][]byte{{0x7f}, {0xc2}, {0xd8, 0x9c}, {0xe2, 0x80}, {0xe2, 
 // U+0080 to U+009F, and the characters that change the direction of text.
 func escapeControls(text []byte, from int) []byte {
 	line := text[from:]
-	if !slices.ContainsFunc(controlStarts, func(start []byte) bool { return bytes.Contains(line, start) }) {
+	if !slices.ContainsFunc(controlStarts, func(start []byte) bool {
+		return bytes.Contains(line, start)
+	}) {
 		return text
 	}
 	escaped := make([]byte, 0, len(text)+64)

@@ -16,21 +16,29 @@ import (
 func full() []any {
 	hostile := "https://example.com/?a=1&b=<2>"
 	stored := api.Stored{
-		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1, Fingerprint: 0xfedcba9876543210, Shingles: fingerprint.ShingleSignature{7}, Digest: 8, Tokens: 100,
-		Scope: "example.com", ScopeBytes: []byte("\xfe"), Added: time.Unix(1_700_000_000, 123_000_000).UTC(),
+		Key: hostile, KeyBytes: []byte("\xff\x00"), Distance: 3, ID: 1<<63 + 1,
+		Fingerprint: 0xfedcba9876543210, Shingles: fingerprint.ShingleSignature{7},
+		Digest: 8, Tokens: 100,
+		Scope: "example.com", ScopeBytes: []byte("\xfe"),
+		Added: time.Unix(1_700_000_000, 123_000_000).UTC(),
 	}
 	return []any{
 		&api.Document{
-			Key: hostile, KeyBytes: []byte("\xff"), URL: hostile, HTML: new("<p>\n"), Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
-			ID: api.Name(hostile), Content: new("c"), Kind: "html", Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2}, Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
+			Key: hostile, KeyBytes: []byte("\xff"), URL: hostile, HTML: new("<p>\n"),
+			Text: new("\u009b\u2028\x7f\"\\"), Body: []byte("body"), ContentType: "text/html",
+			ID: api.Name(hostile), Content: new("c"), Kind: "html",
+			Fingerprint: new(fingerprint.Fingerprint(1)), Shingles: fingerprint.ShingleSignature{2},
+			Digest: 4, Tokens: -3, Scope: "a\x1fé", ScopeBytes: []byte{0},
 			MaxDistance: new(-1), Limit: 9,
 		},
 		&api.Checked{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Verdict: api.Changed, Of: &stored, Near: true, Removed: true,
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)),
+			Verdict: api.Changed, Of: &stored, Near: true, Removed: true,
 			Reason: "not text: \u0085",
 		},
 		&api.Found{
-			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)), Matches: []api.Stored{stored, {}}, More: true, Reason: "none",
+			Key: hostile, KeyBytes: []byte("\xff"), Fingerprint: new(fingerprint.Fingerprint(1)),
+			Matches: []api.Stored{stored, {}}, More: true, Reason: "none",
 		},
 	}
 }
@@ -53,7 +61,8 @@ func TestAppend(t *testing.T) {
 			checkAppend(t, whole)
 		}
 	}
-	late := &api.Checked{Verdict: api.New, Of: &api.Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
+	late := &api.Checked{Verdict: api.New,
+		Of: &api.Stored{Added: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	if got, err := Append([]byte("a"), late); err == nil || string(got) != "a" {
 		t.Errorf("a document of the year 10000: %s, %v", got, err)
 	}
@@ -71,14 +80,16 @@ func checkAppend(t *testing.T, v any) {
 		t.Fatal(err)
 	}
 	got, err := Append([]byte("before "), v)
-	if want := escapeControls([]byte("before "+plain.String()), 0); err != nil || !bytes.Equal(got, want) {
+	if want := escapeControls([]byte("before "+plain.String()), 0); err != nil ||
+		!bytes.Equal(got, want) {
 		t.Errorf("%T: %s, %v\nwant %s", v, got, err, want)
 	}
 	read := reflect.New(reflect.TypeOf(v).Elem()).Interface()
 	if c, is := v.(*api.Checked); is && c.Verdict == 0 {
 		return // no status is written like this
 	}
-	if err := jsonv2.Unmarshal(got[len("before "):], read); err != nil || !reflect.DeepEqual(read, v) {
+	if err := jsonv2.Unmarshal(got[len("before "):], read); err != nil ||
+		!reflect.DeepEqual(read, v) {
 		t.Errorf("%s is read as %+v, %v; want %+v", got, read, err, v)
 	}
 }
@@ -113,8 +124,10 @@ func FuzzParse(f *testing.F) {
 
 func TestEscapeControls(t *testing.T) {
 	for line, want := range map[string]string{
-		"{}\n": "{}\n", "\"a\x7fb\u009b\u00a0é\"\n": `"a\u007fb\u009b` + "\u00a0é\"\n", "\"\u0080\u00bf\"": `"\u0080` + "\u00bf\"",
-		"\"\u202efdp.exe\"": `"\u202efdp.exe"`, "\"\u2013\u2064\"": "\"\u2013\u2064\"", "\"\u061c\"": `"\u061c"`, "\"\u2066\u2069\"": `"\u2066\u2069"`, "\"\u200f\"": `"\u200f"`,
+		"{}\n": "{}\n", "\"a\x7fb\u009b\u00a0é\"\n": `"a\u007fb\u009b` + "\u00a0é\"\n",
+		"\"\u0080\u00bf\"":  `"\u0080` + "\u00bf\"",
+		"\"\u202efdp.exe\"": `"\u202efdp.exe"`, "\"\u2013\u2064\"": "\"\u2013\u2064\"",
+		"\"\u061c\"": `"\u061c"`, "\"\u2066\u2069\"": `"\u2066\u2069"`, "\"\u200f\"": `"\u200f"`,
 	} {
 		if got := string(escapeControls([]byte("\x7f"+line), 1)); got != "\x7f"+want {
 			t.Errorf("%q: %q, want %q", line, got, want)

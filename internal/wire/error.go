@@ -26,8 +26,9 @@ var codes = []struct {
 
 // Codes that have no Go error.
 const (
-	BadRequest  = "bad_request"  // 400: the request does not follow docs/reference/http.md
-	BadLine     = "bad_line"     // 400, or 200 for one of several documents: a document is malformed
+	BadRequest = "bad_request" // 400: the request does not follow docs/reference/http.md
+	// 400, or 200 for one of several documents: a document is malformed
+	BadLine     = "bad_line"
 	Forbidden   = "forbidden"    // 403: a request of another site or for another host
 	NotFound    = "not_found"    // 404: no such path, or no document has the key
 	NotAllowed  = "not_allowed"  // 405: the path has other methods

@@ -29,7 +29,8 @@ func Parse(raw []byte, d *api.Document) error {
 	}
 	for _, name := range []string{string(d.KeyBytes), d.URL, string(d.ID)} {
 		if name != "" && d.Key != "" && name != d.Key {
-			return fmt.Errorf("two keys, %.80q and %.80q: give one of key, keyBytes, url and id", d.Key, name)
+			return fmt.Errorf(
+				"two keys, %.80q and %.80q: give one of key, keyBytes, url and id", d.Key, name)
 		}
 		d.Key = cmp.Or(d.Key, name)
 	}
@@ -63,7 +64,8 @@ func explain(raw []byte, err error) error {
 	}
 	switch field := wrong.JSONPointer.LastToken(); {
 	case errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key, url or id", field, contents)
+		return fmt.Errorf("unknown field %.80q: the document is in %s, its key in key, url or id",
+			field, contents)
 	case field == "":
 		return fmt.Errorf("not a JSON object but %s", kindNames[wrong.JSONKind])
 	case wrong.Err != nil:
@@ -73,7 +75,8 @@ func explain(raw []byte, err error) error {
 	}
 }
 
-var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
+var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean",
+	'"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
 // Split returns a key or scope as the two fields of a JSON object that hold it: text if it is
 // UTF-8, bytes otherwise.
@@ -90,14 +93,16 @@ func join(text string, bytes []byte) string { return cmp.Or(text, string(bytes))
 // Document returns the document of a Document that Parse has read and that has a fingerprint.
 func Document(d *api.Document) match.Document {
 	return match.Document{
-		Key: d.Key, Fingerprint: *d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Scope: join(d.Scope, d.ScopeBytes),
+		Key: d.Key, Fingerprint: *d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens, Scope: join(d.Scope, d.ScopeBytes),
 	}
 }
 
 // Page returns the page of a Document that Parse has read and that has no fingerprint. It is the
 // first of html, text, content and body that is not empty.
 func Page(d *api.Document) api.Page {
-	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType, Kind: kinds[d.Kind], Body: d.Body}
+	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType,
+		Kind: kinds[d.Kind], Body: d.Body}
 	switch {
 	case d.HTML != nil && (*d.HTML != "" || d.Text == nil && d.Content == nil && d.Body == nil):
 		p.Body, p.Kind, p.ContentType = []byte(*d.HTML), page.HTML, "text/html; charset=utf-8"
@@ -119,7 +124,8 @@ func Page(d *api.Document) api.Page {
 
 // Stored returns the JSON object of a match.
 func Stored(m *match.Match) api.Stored {
-	s := api.Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint, Shingles: m.Shingles, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
+	s := api.Stored{Distance: m.Distance, ID: m.ID, Fingerprint: m.Fingerprint,
+		Shingles: m.Shingles, Digest: m.Digest, Tokens: m.Tokens, Added: m.Added}
 	s.Key, s.KeyBytes = Split(m.Key)
 	s.Scope, s.ScopeBytes = Split(m.Scope)
 	return s
@@ -128,7 +134,8 @@ func Stored(m *match.Match) api.Stored {
 // Match is the inverse of Stored.
 func Match(s *api.Stored) match.Match {
 	return match.Match{Distance: s.Distance, Document: match.Document{
-		ID: s.ID, Key: join(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens,
+		ID: s.ID, Key: join(s.Key, s.KeyBytes), Fingerprint: s.Fingerprint, Shingles: s.Shingles,
+		Digest: s.Digest, Tokens: s.Tokens,
 		Scope: join(s.Scope, s.ScopeBytes), Added: s.Added,
 	}}
 }
@@ -158,7 +165,8 @@ func Verdict(c *api.Checked) api.Verdict {
 
 // OfPage returns the Document of a page.
 func OfPage(p *api.Page) api.Document {
-	d := api.Document{ContentType: p.ContentType, Kind: map[page.Kind]string{page.HTML: "html", page.PlainText: "text"}[p.Kind], Body: p.Body}
+	d := api.Document{ContentType: p.ContentType, Kind: map[page.Kind]string{page.HTML: "html",
+		page.PlainText: "text"}[p.Kind], Body: p.Body}
 	if d.Body == nil {
 		d.Body = []byte{}
 	}
@@ -169,7 +177,8 @@ func OfPage(p *api.Page) api.Document {
 
 // OfDocument returns the Document of a document that is already analyzed.
 func OfDocument(d *match.Document) api.Document {
-	a := api.Document{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
+	a := api.Document{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens}
 	a.Key, a.KeyBytes = Split(d.Key)
 	a.Scope, a.ScopeBytes = Split(d.Scope)
 	return a
@@ -177,7 +186,8 @@ func OfDocument(d *match.Document) api.Document {
 
 // OfQuery returns the Document of a query.
 func OfQuery(q *match.Query) api.Document {
-	d := api.Document{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens, Limit: q.Limit}
+	d := api.Document{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens,
+		Limit: q.Limit}
 	d.Scope, d.ScopeBytes = Split(q.Scope)
 	switch {
 	case q.MaxDistance == match.Exact:

@@ -12,9 +12,12 @@ import (
 // TestParseLineKeys tests that different keys stay different, or the line is malformed.
 func TestParseLineKeys(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "", `{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
-		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd", `{"key":"\\ud800\ufffd"}`: `\ud800` + "\ufffd",
-		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff", `{"key":"b","text":"\ud800"}`: "",
+		`{"key":"a\ud800"}`: "", `{"key":"a\udcff"}`: "", `{"key":"\udc00\ud800"}`: "",
+		`{"scope":"\ud800\u0041"}`: "", `{"key":"\\\ud8ff"}`: "",
+		`{"key":"a\ufffd"}`: "a\ufffd", `{"key":"\ud83d\ude00\ufffd"}`: "\U0001f600\ufffd",
+		`{"key":"\\ud800\ufffd"}`:        `\ud800` + "\ufffd",
+		`{"key":"a\ufffd","scope":null}`: "a\ufffd", `{"keyBytes":"Yf8="}`: "a\xff",
+		`{"key":"b","text":"\ud800"}`: "",
 	} {
 		var l api.Document
 		err := Parse([]byte(strings.Replace(line, "{", `{"html":"",`, 1)), &l)

@@ -86,7 +86,9 @@ type tab struct {
 
 func newTab(t *testing.T, allowed string) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)),
+		chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(time.Minute))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(allocator)
@@ -118,10 +120,12 @@ func (b *tab) note(event any) {
 		b.wrong = append(b.wrong, "log: "+e.Entry.Text)
 	case *page.EventJavascriptDialogOpening:
 		b.wrong = append(b.wrong, "a script runs: "+e.Message)
-		go chromedp.Call(b.Context, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+		go chromedp.Call(b.Context, page.HandleJavaScriptDialog,
+			page.HandleJavaScriptDialogParams{Accept: true})
 	case *network.EventRequestWillBeSent:
 		b.asked++
-		if url := e.Request.URL; !strings.HasPrefix(url, b.allowed) && !strings.HasPrefix(url, "data:image/svg+xml,") {
+		if url := e.Request.URL; !strings.HasPrefix(url, b.allowed) &&
+			!strings.HasPrefix(url, "data:image/svg+xml,") {
 			b.wrong = append(b.wrong, "request: "+url)
 		}
 	}
@@ -194,7 +198,8 @@ func (b *tab) check(name string) {
 			b.shown(width, scheme)
 			wrong := value(b, chromedp.Evaluate[[]string](faults))
 			wide := value(b, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
-			background := value(b, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`))
+			background := value(b, chromedp.Evaluate[string](
+				`getComputedStyle(document.body).backgroundColor`))
 			for _, w := range wrong {
 				b.Errorf("%s, %s, %d wide: %s", name, scheme, width, w)
 			}
@@ -265,7 +270,8 @@ func documents(t *testing.T, name string, n int) (path string) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	words := make([]string, 5000)
 	for i := range words {
-		words[i] = fmt.Sprintf("%c%c%s", 'a'+rng.IntN(26), 'a'+rng.IntN(26), []string{"er", "and", "on", "ing", "ur", "is"}[rng.IntN(6)]+fmt.Sprint(i%37))
+		words[i] = fmt.Sprintf("%c%c%s", 'a'+rng.IntN(26), 'a'+rng.IntN(26),
+			[]string{"er", "and", "on", "ing", "ur", "is"}[rng.IntN(6)]+fmt.Sprint(i%37))
 	}
 	path = filepath.Join(t.TempDir(), name)
 	file, err := os.Create(path)
@@ -336,13 +342,16 @@ func TestPages(t *testing.T) {
 		n = 3_000
 	}
 	file, dir := documents(t, "docs.jsonl", n), filepath.Join(t.TempDir(), "ix")
-	if out, err := neardup(t, "dedup", "--keep-duplicates", "--index", dir, file).CombinedOutput(); err != nil {
+	if out, err := neardup(t, "dedup", "--keep-duplicates", "--index", dir,
+		file).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %.2000s", err, out)
 	}
 	address := serve(t, "--index", dir, "--archive", file)
 	for i := range 40 {
-		body := fmt.Sprintf(`{"key":"http://new.example/%d","text":"a text with the number %d of some words that follow each other"}`, i%30, i/2)
-		answer, err := http.Post(address+"/v1/check", "application/x-ndjson", strings.NewReader(body))
+		body := fmt.Sprintf(
+			`{"key":"http://new.example/%d","text":"a text with the number %d of some words that follow each other"}`, i%30, i/2)
+		answer, err := http.Post(address+"/v1/check", "application/x-ndjson",
+			strings.NewReader(body))
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%v: %v", err, answer)
 		}
@@ -356,34 +365,45 @@ func TestPages(t *testing.T) {
 
 	// The keyboard suffices: the first tab stop is the link to the content.
 	b.run(chromedp.KeyEvent(kb.Tab))
-	if focused := value(b, chromedp.Evaluate[string](`document.activeElement.textContent`)); focused != "To the content" {
+	if focused := value(b, chromedp.Evaluate[string](
+		`document.activeElement.textContent`)); focused != "To the content" {
 		t.Errorf("the first stop of the keyboard is %q", focused)
 	}
-	b.run(chromedp.Click(css(`nav a[href="/search"]`)), chromedp.WaitVisible(css("#q")), chromedp.Focus(css("#q")), chromedp.KeyEvent("http://site5.example/articles/15"+kb.Enter), chromedp.WaitVisible(css(".hex")))
+	b.run(chromedp.Click(css(`nav a[href="/search"]`)), chromedp.WaitVisible(css("#q")),
+		chromedp.Focus(css("#q")), chromedp.KeyEvent("http://site5.example/articles/15"+kb.Enter),
+		chromedp.WaitVisible(css(".hex")))
 	b.has("http://site5.example/articles/16", "match", "90")
 	b.check("search")
 	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
 	b.has("They match", "changed", "with the shingles")
 	b.check("compare")
 
-	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")), chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each other"), chromedp.Click(css("form[method=post] button")), chromedp.WaitVisible(css(".hex")))
+	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")),
+		chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each "+
+			"other"), chromedp.Click(css("form[method=post] button")),
+		chromedp.WaitVisible(css(".hex")))
 	b.has("Duplicate", "because it matches", "http://new.example/")
 	b.check("pasted")
 
-	b.run(chromedp.Click(css(`nav a[href="/groups"]`)), chromedp.SendKeys(css("#host"), "site7.example"+kb.Enter), chromedp.WaitVisible(css(".pair")))
+	b.run(chromedp.Click(css(`nav a[href="/groups"]`)),
+		chromedp.SendKeys(css("#host"), "site7.example"+kb.Enter),
+		chromedp.WaitVisible(css(".pair")))
 	b.has("site7.example", "documents of this host", "matching document")
 	b.check("groups")
 
 	// Hostile keys and texts are shown as text in every place.
-	b.run(chromedp.Navigate(address+"/search"), chromedp.SetValue(css("#q"), hostile+"0"), chromedp.Submit(css("#q")), chromedp.WaitVisible(css(".hex")))
+	b.run(chromedp.Navigate(address+"/search"), chromedp.SetValue(css("#q"), hostile+"0"),
+		chromedp.Submit(css("#q")), chromedp.WaitVisible(css(".hex")))
 	b.has("<script>alert('key')</script>")
 	b.check("hostile-search")
 	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
 	b.has("<script>alert('key')</script>", "changed")
 	b.check("hostile-compare")
-	b.run(chromedp.Navigate(address+"/groups?host=evil.example"), chromedp.WaitVisible(css(".pair")))
+	b.run(chromedp.Navigate(address+"/groups?host=evil.example"),
+		chromedp.WaitVisible(css(".pair")))
 	b.check("hostile-groups")
-	b.run(chromedp.Navigate(address+"/groups?host=%3Cscript%3Ealert(1)%3C/script%3E"), chromedp.WaitVisible(css("h2")))
+	b.run(chromedp.Navigate(address+"/groups?host=%3Cscript%3Ealert(1)%3C/script%3E"),
+		chromedp.WaitVisible(css("h2")))
 	b.check("hostile-host")
 
 	b.run(chromedp.Navigate(address + "/compare?a=nothere&b=nothere"))
@@ -396,14 +416,16 @@ func TestReport(t *testing.T) {
 	chromium(t)
 	report := filepath.Join(t.TempDir(), "report.html")
 	for name, args := range map[string][]string{
-		"report":         {"dedup", "--report", report, "testdata/crawl"},
-		"report-hostile": {"dedup", "--report", report, documents(t, "a-name-"+strings.Repeat("without-a-space-", 5)+".jsonl", 3000)},
-		"report-empty":   {"dedup", "--report", report, os.DevNull},
+		"report": {"dedup", "--report", report, "testdata/crawl"},
+		"report-hostile": {"dedup", "--report", report,
+			documents(t, "a-name-"+strings.Repeat("without-a-space-", 5)+".jsonl", 3000)},
+		"report-empty": {"dedup", "--report", report, os.DevNull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := neardup(t, args...)
 			run.Dir = "../../.."
-			if out, err := run.CombinedOutput(); err != nil && name != "report-empty" { // which exits with 3
+			// which exits with 3
+			if out, err := run.CombinedOutput(); err != nil && name != "report-empty" {
 				t.Fatalf("%v: %.2000s", err, out)
 			}
 			b := newTab(t, "file://")

@@ -11,7 +11,9 @@ import (
 // TestMerge compares the sums of the merger, for counts in any order, with the definition.
 func TestMerge(t *testing.T) {
 	counts := []duplicates.Count{
-		{Checks: 1}, {Checks: 3, Texts: duplicates.TextOf(5)}, {Checks: 200, Texts: duplicates.TextOf(5) | duplicates.TextOf(63)}, {Checks: 1, Texts: duplicates.TextOf(0)},
+		{Checks: 1}, {Checks: 3, Texts: duplicates.TextOf(5)},
+		{Checks: 200, Texts: duplicates.TextOf(5) | duplicates.TextOf(63)},
+		{Checks: 1, Texts: duplicates.TextOf(0)},
 	}
 	var want duplicates.Count
 	for _, c := range counts {

@@ -26,7 +26,8 @@ const defaultMaxDistance = 6
 // Run runs all tests. open opens an empty index for each test and closes it when the test ends.
 func Run(t *testing.T, open func(*testing.T) api.Checker) {
 	for name, test := range map[string]func(*testing.T, api.Checker){
-		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts, "Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
+		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts,
+		"Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -61,42 +62,63 @@ func Crawl() []Step {
 	const utf8 = "text/html; charset=utf-8"
 	ferry, museum := Text("ferry", 400), Text("museum", 300)
 	return []Step{
-		{api.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
+		{api.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, api.Skipped, "", false,
+			"no text", false},
 		{api.Page{URL: "shell 2", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
 		{api.Page{URL: "empty"}, api.Skipped, "", false, "no text", false},
-		{api.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")}, api.Skipped, "", false, "not text: image/png", false},
-		{api.Page{URL: "image that lies", ContentType: utf8, Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false, "not text: image/png", false},
-		{api.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false, "not text: image/png", false},
-		{api.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)}, api.Skipped, "", false, "not text: application/json", false},
-		{api.Page{URL: "large", Body: make([]byte, 16<<20+1)}, api.Skipped, "", false, "too large: 16777217 bytes, limit 16777216", false},
-		{api.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, api.Skipped, "", false, "too large: URL of 70000 bytes, scope of 0", false},
+		{api.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")},
+			api.Skipped, "", false, "not text: image/png", false},
+		{api.Page{URL: "image that lies", ContentType: utf8,
+			Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false,
+			"not text: image/png", false},
+		{api.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")},
+			api.Skipped, "", false, "not text: image/png", false},
+		{api.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)},
+			api.Skipped, "", false, "not text: application/json", false},
+		{api.Page{URL: "large", Body: make([]byte, 16<<20+1)}, api.Skipped, "", false,
+			"too large: 16777217 bytes, limit 16777216", false},
+		{api.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, api.Skipped, "", false,
+			"too large: URL of 70000 bytes, scope of 0", false},
 
-		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.New, "", false, "", false},
-		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.Unchanged, "ferry", true, "", false},
-		{api.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, api.Duplicate, "ferry", true, "", false},
-		{api.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, api.Duplicate, "ferry", true, "", false},
-		{api.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, api.New, "", false, "", false},
-		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Changed, "ferry", true, "", false},
-		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Unchanged, "ferry", true, "", false},
+		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.New, "",
+			false, "", false},
+		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.Unchanged, "ferry",
+			true, "", false},
+		{api.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, api.Duplicate,
+			"ferry", true, "", false},
+		{api.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, api.Duplicate, "ferry",
+			true, "", false},
+		{api.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, api.New, "",
+			false, "", false},
+		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Changed, "ferry",
+			true, "", false},
+		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Unchanged, "ferry",
+			true, "", false},
 		{api.Page{URL: "ferry", Body: html(museum)}, api.Changed, "ferry", false, "", false},
 		{api.Page{URL: "museum", Body: html(museum)}, api.Duplicate, "ferry", true, "", false},
-		{api.Page{URL: "ferry again", Body: html(ferry)}, api.New, "", false, "", false}, // its earlier version was removed
+		// its earlier version was removed
+		{api.Page{URL: "ferry again", Body: html(ferry)}, api.New, "", false, "", false},
 		{api.Page{URL: "ferry", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
-		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false}, // it stays stored
+		// it stays stored
+		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false},
 		{api.Page{URL: "ferry", Body: html(ferry)}, api.Duplicate, "ferry again", true, "", true},
-		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false}, // the page with this text was removed
+		// the page with this text was removed
+		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false},
 		{api.Page{Body: html(museum)}, api.Duplicate, "museum", true, "", false},
 	}
 }
 
 func (s *Step) check(t *testing.T, v api.Verdict) {
 	t.Helper()
-	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason || v.Removed != s.Removed {
+	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason ||
+		v.Removed != s.Removed {
 		t.Errorf("%.30s: %v of %q, near %v, %q, removed %v; want %v of %q, near %v, %q, removed %v",
-			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, v.Removed, s.Status, s.Of, s.Near, s.Reason, s.Removed)
+			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, v.Removed, s.Status, s.Of, s.Near,
+			s.Reason, s.Removed)
 	}
 	switch far := v.Of.Distance > defaultMaxDistance; {
-	case s.Status == api.Unchanged && v.Of.Distance != 0, far == v.Near && s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
+	case s.Status == api.Unchanged && v.Of.Distance != 0, far == v.Near &&
+		s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
 		t.Errorf("%s: %+v", s.Page.URL, v)
 	}
 }
@@ -128,7 +150,8 @@ func checkBatch(t *testing.T, x api.Checker) {
 // A document is Unchanged if its Signature equals the stored one. The Digests must be equal, or
 // both missing.
 func unchanged(t *testing.T, x api.Checker) {
-	d := match.Document{Key: "page", Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
+	d := match.Document{Key: "page", Fingerprint: 1 << 40,
+		Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
 	for i, change := range []struct {
 		do   func()
 		want api.Status
@@ -165,7 +188,8 @@ func texts(t *testing.T, x api.Checker) {
 	for _, n := range []int{1, 20, 100, 300, 1000, 5000} {
 		words := make([]string, n)
 		for i := range words { // some words are repeated
-			words[i] = fmt.Sprintf("%s%d", []string{"caf\u00e9", "\ud55c\uad6d\uc5b4", "Stra\u00dfe", "word"}[rng.IntN(4)], rng.IntN(1+3*n))
+			words[i] = fmt.Sprintf("%s%d", []string{"caf\u00e9", "\ud55c\uad6d\uc5b4",
+				"Stra\u00dfe", "word"}[rng.IntN(4)], rng.IntN(1+3*n))
 		}
 		edit := func(change func(w []string)) []string {
 			w := slices.Clone(words)
@@ -180,17 +204,25 @@ func texts(t *testing.T, x api.Checker) {
 			"word removed": words[:last],
 			"word added":   append(slices.Clone(words), "added"),
 			"word doubled": append([]string{words[first]}, words...),
-			"word cut":     edit(func(w []string) { w[middle] = w[middle][:len(w[middle])-1] + " " + w[middle][len(w[middle])-1:] }),
+			"word cut": edit(func(w []string) {
+				w[middle] = w[middle][:len(w[middle])-1] + " " +
+					w[middle][len(w[middle])-1:]
+			}),
 		}
 		if n > 1 {
-			changed["words swapped"] = edit(func(w []string) { w[first], w[last] = w[last], w[first] })
-			changed["neighbours swapped"] = edit(func(w []string) { w[middle-1], w[middle] = w[middle], w[middle-1] })
+			changed["words swapped"] = edit(func(w []string) {
+				w[first], w[last] = w[last], w[first]
+			})
+			changed["neighbours swapped"] = edit(func(w []string) {
+				w[middle-1], w[middle] = w[middle], w[middle-1]
+			})
 			changed["words joined"] = edit(func(w []string) { w[last-1] += w[last]; w[last] = "" })
 		}
 		plain := strings.Join(words, " ")
 		equal := map[string]string{
 			"white space": "\n\n" + strings.Join(words, " \t\r\n\u00a0\u3000") + "  ",
-			"markup":      "<main><p class='a'>" + strings.Join(words, "</p>\n<p><b><!-- comment --></b>") + "</p></main>",
+			"markup": "<main><p class='a'>" + strings.Join(words,
+				"</p>\n<p><b><!-- comment --></b>") + "</p></main>",
 			"upper case":  strings.ToUpper(plain),
 			"NFD":         norm.NFD.String(plain),
 			"full width":  width.Widen.String(plain),
@@ -200,7 +232,8 @@ func texts(t *testing.T, x api.Checker) {
 		url := fmt.Sprint("page ", n)
 		check := func(what, text string, want ...api.Status) {
 			t.Helper()
-			v, err := x.Check(t.Context(), api.Page{URL: url, Scope: url, ContentType: "text/html; charset=utf-8", Body: []byte("<body>" + text)})
+			v, err := x.Check(t.Context(), api.Page{URL: url, Scope: url,
+				ContentType: "text/html; charset=utf-8", Body: []byte("<body>" + text)})
 			if err != nil || !slices.Contains(want, v.Status) {
 				t.Errorf("%d words, %s: %v, %v; want %v", n, what, v.Status, err, want)
 			}
@@ -242,7 +275,8 @@ func removed(t *testing.T, x api.Checker) {
 	} {
 		v, err := x.Check(t.Context(), api.Page{URL: step.url, Body: step.body})
 		if err != nil || v.Status != step.status || v.Removed != step.want {
-			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status, v.Removed, err, step.status, step.want)
+			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status,
+				v.Removed, err, step.status, step.want)
 		}
 	}
 }
@@ -256,7 +290,8 @@ func deleted(t *testing.T, x api.Checker) {
 				t.Fatal(n, err)
 			}
 		}
-		if v, err := x.Check(ctx, api.Page{URL: fmt.Sprint("page ", i), Body: []byte("the same words")}); v.Status != want || err != nil {
+		if v, err := x.Check(ctx, api.Page{URL: fmt.Sprint("page ", i),
+			Body: []byte("the same words")}); v.Status != want || err != nil {
 			t.Errorf("%d: %v, %v", i, v.Status, err)
 		}
 	}
@@ -270,7 +305,8 @@ func racing(t *testing.T, x api.Checker) {
 		body := Text(fmt.Sprintf("round%dx", round), 300)
 		for i := range 16 {
 			wg.Go(func() {
-				v, err := x.Check(t.Context(), api.Page{URL: fmt.Sprint(round, "/", i), Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
+				v, err := x.Check(t.Context(), api.Page{URL: fmt.Sprint(round, "/", i),
+					Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -291,12 +327,16 @@ func racing(t *testing.T, x api.Checker) {
 func documents(t *testing.T, x api.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"
-	docs := []match.Document{{Key: key, Fingerprint: 1 << 40, Shingles: fingerprint.ShingleSignature{1 << 41}, Digest: 1 << 42, Tokens: 100, Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
-	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 || verdicts[0].Status != api.New || verdicts[1].Status != api.New {
+	docs := []match.Document{{Key: key, Fingerprint: 1 << 40,
+		Shingles: fingerprint.ShingleSignature{1 << 41}, Digest: 1 << 42, Tokens: 100,
+		Scope: "\xfe"}, {Key: "b", Fingerprint: 1 << 50, Tokens: 7}}
+	if verdicts, err := x.CheckDocuments(ctx, docs); err != nil || len(verdicts) != 2 ||
+		verdicts[0].Status != api.New || verdicts[1].Status != api.New {
 		t.Fatal(verdicts, err)
 	}
 	d, found, err := x.Get(ctx, key)
-	if err != nil || !found || d.Signature() != docs[0].Signature() || d.Digest == 0 || d.Scope != docs[0].Scope || d.Key != key || d.ID == 0 || d.Added.IsZero() {
+	if err != nil || !found || d.Signature() != docs[0].Signature() || d.Digest == 0 ||
+		d.Scope != docs[0].Scope || d.Key != key || d.ID == 0 || d.Added.IsZero() {
 		t.Errorf("%+v, %v, %v", d, found, err)
 	}
 	if _, found, err := x.Get(ctx, "c"); found || err != nil {
@@ -322,10 +362,13 @@ func documents(t *testing.T, x api.Checker) {
 			t.Errorf("k = %d: %v", k, err)
 		}
 	}
-	if verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}}); !errors.Is(err, fault.ErrTooLarge) || len(verdicts) > 0 {
+	if verdicts, err := x.CheckDocuments(ctx,
+		[]match.Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}}); !errors.Is(err,
+		fault.ErrTooLarge) || len(verdicts) > 0 {
 		t.Error(verdicts, err)
 	}
-	if verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: "without text"}}); !errors.Is(err, fault.ErrNoText) || len(verdicts) > 0 {
+	if verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: "without text"}}); !errors.Is(
+		err, fault.ErrNoText) || len(verdicts) > 0 {
 		t.Error(verdicts, err)
 	}
 	if n, err := x.Delete(ctx, key, "b", "c"); n != 2 || err != nil {

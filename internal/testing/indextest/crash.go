@@ -57,9 +57,11 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 		c.mu.Unlock()
 		return nil
 	}
-	syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+	syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
+		op.Kind == errorfs.OpFileSyncTo
 	pause := time.Duration(c.rng.IntN(1500)) * time.Microsecond
-	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 || syncs && c.rng.IntN(3) == 0
+	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 || syncs &&
+		c.rng.IntN(3) == 0
 	c.mu.Unlock()
 	if syncs {
 		time.Sleep(pause)
@@ -131,7 +133,8 @@ func (c *crashes) check(w *World) error {
 	}
 	for _, m := range c.taken {
 		if err := w.afterCrash(m); err != nil {
-			return fmt.Errorf("after a crash at %d to %d, with %d %% of the unsynced data: %w", m.before, m.after, m.percent, err)
+			return fmt.Errorf("after a crash at %d to %d, with %d %% of the unsynced data: %w",
+				m.before, m.after, m.percent, err)
 		}
 		w.Moments++
 	}
@@ -183,10 +186,11 @@ func (w *World) afterCrash(m *moment) error {
 // loss describes the changes that a crash lost. The newest changes are lost first.
 type loss struct {
 	*moment
-	durable int64  // calls that ended before this time are durable
-	next    uint64 // next ID after the crash, which tells for each added document whether it survived
-	kept    int64  // calls that ended before this time precede a surviving change
-	lost    int64  // calls that began after this time follow a lost change
+	durable int64 // calls that ended before this time are durable
+	// next ID after the crash, which tells for each added document whether it survived
+	next uint64
+	kept int64 // calls that ended before this time precede a surviving change
+	lost int64 // calls that began after this time follow a lost change
 }
 
 // split determines from the next ID which changes survived.

@@ -23,11 +23,12 @@ type call struct {
 	// call found docs.
 	apply func(docs Documents) (Documents, bool)
 
-	ids   []uint64 // IDs of the documents that the call stored
-	gave  []uint64 // IDs that the call certainly assigned; other IDs may be kept from earlier versions
-	reads bool     // the call changes nothing and does not depend on durable data
-	batch int64    // equal for the documents of a batch
-	of    uint64   // the original of a duplicate in a batch
+	ids []uint64 // IDs of the documents that the call stored
+	// IDs that the call certainly assigned; other IDs may be kept from earlier versions
+	gave  []uint64
+	reads bool   // the call changes nothing and does not depend on durable data
+	batch int64  // equal for the documents of a batch
+	of    uint64 // the original of a duplicate in a batch
 }
 
 // The state after a crash is read until afterAll. Calls that may not have happened before the
@@ -180,13 +181,18 @@ func (h *history) unexplained(model porcupine.Model, operations []porcupine.Oper
 		done[o.Input] = true
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "no order of %d calls explains their answers, after %d steps; the longest found has %d, and leads to\n", len(operations), tried, len(longest))
+	fmt.Fprintf(&text, "no order of %d calls explains their answers, after %d steps; the longest "+
+		"found has %d, and leads to\n", len(operations), tried, len(longest))
 	for _, d := range s.docs {
 		fmt.Fprintf(&text, "    %+v\n", d)
 	}
 	fmt.Fprintln(&text, "Of the others, these come next:")
-	operations = slices.DeleteFunc(operations, func(o porcupine.Operation) bool { return done[o.Input] })
-	slices.SortFunc(operations, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	operations = slices.DeleteFunc(operations, func(o porcupine.Operation) bool {
+		return done[o.Input]
+	})
+	slices.SortFunc(operations, func(a, b porcupine.Operation) int {
+		return cmp.Compare(a.Return, b.Return)
+	})
 	for _, o := range operations[:min(len(operations), 2*Workers)] {
 		c := o.Input.(operation)
 		fmt.Fprintf(&text, "    [%d, %d] %+v\n", c.start, c.end, c.said)

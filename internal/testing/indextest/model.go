@@ -26,8 +26,10 @@ type Rule struct {
 // RuleOf returns the rule of an index with these options and this MaxDistance.
 func RuleOf(o index.Options, maxDistance int) Rule {
 	return Rule{
-		maxDistance, cmp.Or(o.MaxShingleDistance, match.MaxShingleDistance), max(0, cmp.Or(o.ShortAllowance, match.ShortAllowance)),
-		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates, cmp.Or(o.SiteTexts, match.SiteTexts),
+		maxDistance, cmp.Or(o.MaxShingleDistance, match.MaxShingleDistance),
+		max(0, cmp.Or(o.ShortAllowance, match.ShortAllowance)),
+		cmp.Or(o.MaxLengthRatio, match.MaxLengthRatio), o.KeepDuplicates,
+		cmp.Or(o.SiteTexts, match.SiteTexts),
 	}
 }
 
@@ -47,7 +49,8 @@ func (r Rule) Match(a, b *index.Document) (distance int, matches bool) {
 	if tokens > 0 && r.ShortAllowance > 0 {
 		limit = max(min(limit, tokens/7), (limit+r.ShortAllowance)*(140-tokens)/140)
 	}
-	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() && distance+a.Shingles.Distance(b.Shingles) > limit {
+	if r.MaxShingleDistance >= 0 && !a.Shingles.IsZero() && !b.Shingles.IsZero() &&
+		distance+a.Shingles.Distance(b.Shingles) > limit {
 		return distance, false
 	}
 	shorter, longer := float64(min(a.Tokens, b.Tokens)), float64(max(a.Tokens, b.Tokens))
@@ -97,7 +100,9 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 			matches = append(matches, index.Match{Document: docs[i], Distance: distance})
 		}
 	}
-	slices.SortStableFunc(matches, func(a, b index.Match) int { return cmp.Compare(a.Distance, b.Distance) })
+	slices.SortStableFunc(matches, func(a, b index.Match) int {
+		return cmp.Compare(a.Distance, b.Distance)
+	})
 	if limit > 0 {
 		matches = matches[:min(limit, len(matches))]
 	}
@@ -126,7 +131,8 @@ type Model struct {
 	NextID uint64
 	Now    time.Time // time at which documents are added, in whole seconds, UTC
 
-	Counts map[uint64]*Count // counts of CheckAndAdd by ID; nil: nothing is counted; clones share it
+	// counts of CheckAndAdd by ID; nil: nothing is counted; clones share it
+	Counts map[uint64]*Count
 }
 
 // NewModel returns the model of an empty index.
@@ -146,7 +152,9 @@ func (m *Model) store(d index.Document) index.Document {
 	if old, known := m.Docs.Key(d.Key); known && keepsID(&old, &d) {
 		d.ID = old.ID
 		m.Docs = slices.Clone(m.Docs)
-		m.Docs[slices.IndexFunc(m.Docs, func(other index.Document) bool { return other.ID == d.ID })] = d
+		m.Docs[slices.IndexFunc(m.Docs, func(other index.Document) bool {
+			return other.ID == d.ID
+		})] = d
 		return d
 	}
 	m.Docs = m.Docs.WithoutKeys(d.Key)
@@ -231,7 +239,8 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 	v := index.Verdict{Status: index.New, Document: d}
 	old, known := m.Docs.Key(d.Key)
 	if known {
-		v.Status, v.Of = index.Known, index.Match{Document: old, Distance: old.Fingerprint.Distance(d.Fingerprint)}
+		v.Status, v.Of = index.Known, index.Match{Document: old,
+			Distance: old.Fingerprint.Distance(d.Fingerprint)}
 	}
 	others := m.Docs.WithoutKeys(d.Key)
 	if matches := m.matching(others, &d); len(matches) > 0 {
@@ -252,7 +261,9 @@ func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(ke
 
 // DeleteBefore removes the documents that were added before t. It returns their number.
 func (m *Model) DeleteBefore(t time.Time) int {
-	return m.keep(m.Docs.Without(func(d *index.Document) bool { return !Bare(d) && d.Added.Before(t) }))
+	return m.keep(m.Docs.Without(func(d *index.Document) bool {
+		return !Bare(d) && d.Added.Before(t)
+	}))
 }
 
 func (m *Model) keep(left Documents) (removed int) {
@@ -285,8 +296,10 @@ func (m *Model) Compare(x *index.Index) error {
 	if diff := Difference(got, m.Docs); diff != "" {
 		return fmt.Errorf("documents: %s", diff)
 	}
-	if s := x.Stats(); s.Documents != uint64(len(m.Docs)) || s.Bare != m.Bare() || s.NextID != m.NextID {
-		return fmt.Errorf("%d documents, %d of them bare, and next ID %d, not %d, %d and %d", s.Documents, s.Bare, s.NextID, len(m.Docs), m.Bare(), m.NextID)
+	if s := x.Stats(); s.Documents != uint64(len(m.Docs)) || s.Bare != m.Bare() ||
+		s.NextID != m.NextID {
+		return fmt.Errorf("%d documents, %d of them bare, and next ID %d, not %d, %d and %d",
+			s.Documents, s.Bare, s.NextID, len(m.Docs), m.Bare(), m.NextID)
 	}
 	for i := 0; i < len(m.Docs); i += 1 + len(m.Docs)/mostKeys {
 		d := m.Docs[i]
@@ -321,7 +334,8 @@ func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
 		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)
 	}
 	if diff := Difference(got, m.Docs.Near(rule, &like, limit)); diff != "" {
-		return fmt.Errorf("plan %v: query %+v within %d, limit %d: %s", x.Plan(), like, k, limit, diff)
+		return fmt.Errorf("plan %v: query %+v within %d, limit %d: %s", x.Plan(), like,
+			k, limit, diff)
 	}
 	return nil
 }
@@ -343,9 +357,11 @@ func Difference[T comparable](got, want []T) string {
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):
-			return fmt.Sprintf("%d, not %d: number %d, %+v, is missing", len(got), len(want), i, want[i])
+			return fmt.Sprintf("%d, not %d: number %d, %+v, is missing", len(got),
+				len(want), i, want[i])
 		case i >= len(want):
-			return fmt.Sprintf("%d, not %d: number %d, %+v, is too many", len(got), len(want), i, got[i])
+			return fmt.Sprintf("%d, not %d: number %d, %+v, is too many", len(got),
+				len(want), i, got[i])
 		case got[i] != want[i]:
 			return fmt.Sprintf("number %d is %+v, not %+v", i, got[i], want[i])
 		}

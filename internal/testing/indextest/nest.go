@@ -61,7 +61,9 @@ func (h hooked) Err() error {
 }
 
 // callOrCompact makes a call, or calls Meanwhile.
-func (k *worker) callOrCompact(ctx context.Context, draw func(*worker) func(context.Context) ([]*call, error)) error {
+func (k *worker) callOrCompact(
+	ctx context.Context, draw func(*worker) func(context.Context) ([]*call, error),
+) error {
 	if k.w.Meanwhile != nil && k.rng.IntN(16) == 0 {
 		return k.w.Meanwhile(ctx, k.w.Index)
 	}

@@ -13,7 +13,8 @@ import (
 // Count has the numbers of duplicates that an index counts for a document.
 type Count struct {
 	Checks uint64
-	Texts  map[index.Document]bool // the duplicates of the same site with different text, by the low bits of their digests
+	// the duplicates of the same site with different text, by the low bits of their digests
+	Texts map[index.Document]bool
 }
 
 // count counts a duplicate.
@@ -84,7 +85,8 @@ func farness(d *index.Document, n *index.Match) int {
 
 // ofSite reports whether n shows how different the pages of the site of d are.
 func ofSite(d *index.Document, n *index.Match) bool {
-	return oneSite(d, &n.Document) && !d.Shingles.IsZero() && !n.Shingles.IsZero() && d.Tokens > 0 && n.Tokens > 0
+	return oneSite(d, &n.Document) && !d.Shingles.IsZero() && !n.Shingles.IsZero() &&
+		d.Tokens > 0 && n.Tokens > 0
 }
 
 // oneSite compares the hosts of keys such as http://host/path.

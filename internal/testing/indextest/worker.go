@@ -113,18 +113,22 @@ func (k *worker) draws() func(context.Context) ([]*call, error) {
 	if k.plan.Batch > 100 {
 		batches = 120
 	}
-	return k.pick(chance{batches, k.checkAndAddBatch}, chance{12, k.add}, chance{12, k.delete}, chance{6, k.deleteIDs}, chance{2, k.deleteBefore},
-		chance{12, k.query}, chance{5, k.queryBatch}, chance{10, k.get}, chance{2, k.documents}, chance{3, k.sync}, chance{1, k.verify}, chance{1, k.checkpoint})
+	return k.pick(chance{batches, k.checkAndAddBatch}, chance{12, k.add}, chance{12, k.delete},
+		chance{6, k.deleteIDs}, chance{2, k.deleteBefore},
+		chance{12, k.query}, chance{5, k.queryBatch}, chance{10, k.get}, chance{2, k.documents},
+		chance{3, k.sync}, chance{1, k.verify}, chance{1, k.checkpoint})
 }
 
 // reads returns a random call that reads.
 func (k *worker) reads() func(context.Context) ([]*call, error) {
-	return k.pick(chance{20, k.get}, chance{20, k.queryBatch}, chance{10, k.documents}, chance{100, k.query})
+	return k.pick(chance{20, k.get}, chance{20, k.queryBatch}, chance{10, k.documents},
+		chance{100, k.query})
 }
 
 // writes returns a random call that writes.
 func (k *worker) writes() func(context.Context) ([]*call, error) {
-	return k.pick(chance{30, k.add}, chance{25, k.delete}, chance{25, k.deleteIDs}, chance{3, k.deleteBefore}, chance{15, k.checkAndAddBatch}, chance{5, k.checkpoint})
+	return k.pick(chance{30, k.add}, chance{25, k.delete}, chance{25, k.deleteIDs},
+		chance{3, k.deleteBefore}, chance{15, k.checkAndAddBatch}, chance{5, k.checkpoint})
 }
 
 // checked returns a call of CheckAndAdd.
@@ -137,7 +141,8 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 		}
 	}
 	c.apply = func(docs Documents) (Documents, bool) {
-		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID, Now: v.Document.Added}
+		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID,
+			Now: v.Document.Added}
 		if docs.has(v.Document.ID) {
 			m.NextID = 0 // only an earlier version may have the ID
 		}
@@ -203,7 +208,8 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	c.apply = func(there Documents) (Documents, bool) {
 		for _, d := range docs {
 			old, known := there.Key(d.Key)
-			if kept := there.has(d.ID); kept != (known && keepsID(&old, &d)) || kept && d.ID != old.ID {
+			if kept := there.has(d.ID); kept != (known && keepsID(&old, &d)) || kept &&
+				d.ID != old.ID {
 				return there, false
 			}
 		}
@@ -230,7 +236,9 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	}
 	keys = append(keys, keys[0]) // one key occurs twice
 	deleted, err := k.w.Index.Delete(ctx, keys...)
-	return []*call{removal(n, deleted, func(docs Documents) Documents { return docs.WithoutKeys(keys...) }, "Delete", keys)}, err
+	return []*call{removal(n, deleted, func(docs Documents) Documents {
+		return docs.WithoutKeys(keys...)
+	}, "Delete", keys)}, err
 }
 
 // deleteIDs deletes a single document, since documents with and without a record are deleted in
@@ -264,9 +272,10 @@ func (k *worker) deleteNewest(ctx context.Context) (calls []*call, err error) {
 		err = nil // the document is deleted in spite of the error
 	}
 	for n := range k.w.sites {
-		calls = append(calls, &call{site: n, said: []any{"DeleteIDs", id}, apply: func(docs Documents) (Documents, bool) {
-			return docs.Without(func(d *index.Document) bool { return d.ID == id }), true
-		}})
+		calls = append(calls, &call{site: n, said: []any{"DeleteIDs", id},
+			apply: func(docs Documents) (Documents, bool) {
+				return docs.Without(func(d *index.Document) bool { return d.ID == id }), true
+			}})
 	}
 	return calls, err
 }
@@ -274,20 +283,25 @@ func (k *worker) deleteNewest(ctx context.Context) (calls []*call, err error) {
 // deleteBefore deletes the documents that are older than some seconds, or an hour, in one commit.
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
-	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 { // more than 256 documents take several commits
+	// more than 256 documents take several commits
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 {
 		before = before.Add(-time.Hour)
 	}
 	_, err = k.w.Index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
 	for n := range k.w.sites {
-		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before}, apply: func(docs Documents) (Documents, bool) {
-			return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }), true
-		}})
+		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before},
+			apply: func(docs Documents) (Documents, bool) {
+				return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }),
+					true
+			}})
 	}
 	return calls, err
 }
 
 // asks makes some queries of one snapshot, each with its own k and limit.
-func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, error)) ([]*call, error) {
+func (k *worker) asks(
+	queries int, ask func([]index.Query) ([][]index.Match, error),
+) ([]*call, error) {
 	n, s := k.site()
 	limit, asks := k.rng.IntN(3), k.w.rule.within(k.rng.IntN(k.w.Index.Plan().MaxDistance+1))
 	asked, all := make([]index.Document, queries), make([]index.Query, queries)
@@ -296,14 +310,15 @@ func (k *worker) asks(queries int, ask func([]index.Query) ([][]index.Match, err
 		all[i] = QueryOf(&asked[i], asks.MaxDistance, limit)
 	}
 	answers, err := ask(all)
-	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers}, apply: func(docs Documents) (Documents, bool) {
-		for i := range asked {
-			if !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
-				return docs, false
+	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers},
+		apply: func(docs Documents) (Documents, bool) {
+			for i := range asked {
+				if !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
+					return docs, false
+				}
 			}
-		}
-		return docs, true
-	}}}, err
+			return docs, true
+		}}}, err
 }
 
 func (k *worker) query(ctx context.Context) ([]*call, error) {
@@ -329,10 +344,11 @@ func (k *worker) get(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	key := s.keys[k.rng.IntN(len(s.keys))]
 	d, found, err := k.w.Index.Get(ctx, key)
-	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d}, apply: func(docs Documents) (Documents, bool) {
-		want, stored := docs.Key(key)
-		return docs, found == stored && (!found || d == want)
-	}}}, err
+	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d},
+		apply: func(docs Documents) (Documents, bool) {
+			want, stored := docs.Key(key)
+			return docs, found == stored && (!found || d == want)
+		}}}, err
 }
 
 func (k *worker) documents(ctx context.Context) (calls []*call, err error) {

@@ -88,9 +88,12 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 	w.Options = index.Options{
 		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
-		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)], ShortAllowance: []int{0, 0, 6, -1}[rng.IntN(4)], MaxLengthRatio: []float64{0, 0, 1, -1}[rng.IntN(4)],
-		SiteTexts:      []int{0, 64, 64, -1}[rng.IntN(4)], // few texts are drawn
-		KeepDuplicates: rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync, index.Sync, index.NoSync}[rng.IntN(4)],
+		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)],
+		ShortAllowance:     []int{0, 0, 6, -1}[rng.IntN(4)],
+		MaxLengthRatio:     []float64{0, 0, 1, -1}[rng.IntN(4)],
+		SiteTexts:          []int{0, 64, 64, -1}[rng.IntN(4)], // few texts are drawn
+		KeepDuplicates:     rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync,
+			index.Sync, index.NoSync}[rng.IntN(4)],
 	}
 	w.Options.Now = w.now
 	if crash {
@@ -98,7 +101,8 @@ func NewWorld(rng *rand.Rand, crash bool) (*World, error) {
 		w.Options.FS = w.crashes.fs
 	}
 	w.Options.FS = errorfs.Wrap(w.Options.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && (strings.Contains(op.Path, "incoming") || strings.HasPrefix(op.Path, "copy")) {
+		if op.Kind == errorfs.OpCreate && (strings.Contains(op.Path, "incoming") ||
+			strings.HasPrefix(op.Path, "copy")) {
 			w.nest.write()
 		}
 		return nil
@@ -134,12 +138,15 @@ func (w *World) newSites(n int) []int {
 	var numbers []int
 	for range n {
 		number := len(w.sites)
-		s := &site{shingles: fingerprint.ShingleSignature{w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64()}, scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
+		s := &site{shingles: fingerprint.ShingleSignature{w.rng.Uint64(), w.rng.Uint64(),
+			w.rng.Uint64(), w.rng.Uint64()}, scope: []string{"", "shared",
+			fmt.Sprint("scope ", number)}[number%3]}
 		for range groups {
 			base := fingerprint.Fingerprint(w.rng.Uint64())
 			group := []fingerprint.Fingerprint{base}
 			for _, bits := range []int{1, 2, 3, 3, 5} {
-				group = append(group, fingerprint.Fingerprint(testgen.Flip(w.rng, uint64(base), ^uint64(0), bits)))
+				group = append(group,
+					fingerprint.Fingerprint(testgen.Flip(w.rng, uint64(base), ^uint64(0), bits)))
 			}
 			for _, fp := range group {
 				w.at[place{s.scope, fp}] = number
@@ -181,14 +188,16 @@ func (w *World) Round(p Plan) error {
 	}
 	w.round = sites
 	errs := make([]error, Workers+1)
-	if w.Options.Durability == index.NoSync { // without this sync, a crash could lose earlier rounds
+	// without this sync, a crash could lose earlier rounds
+	if w.Options.Durability == index.NoSync {
 		if err := w.Index.Sync(context.Background()); err != nil {
 			return err
 		}
 	}
 	var workers [Workers]*worker
 	for n := range workers {
-		workers[n] = &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))), sites: sites, plan: p}
+		workers[n] = &worker{w: w, rng: rand.New(rand.NewPCG(w.rng.Uint64(), uint64(n))),
+			sites: sites, plan: p}
 	}
 	if w.Around != nil {
 		if err := w.nested(workers[0], workers[1]); err != nil {
@@ -235,7 +244,8 @@ func (w *World) meanwhile(over context.Context, rng *rand.Rand) error {
 			return err
 		}
 		cancel()
-		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // leave most of the time to the calls
+		// leave most of the time to the calls
+		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 	}
 	return nil
 }

@@ -114,7 +114,8 @@ func ShortTexts(t testing.TB, seed uint64, families int) (texts []Text) {
 				text := f.paragraph(kind, r.between(1, 5))
 				texts = append(texts, Text{id, text})
 				for version, percent := range []int{6, 14, 30} {
-					edited := edit(f, r, text, kind, script == "chinese" || script == "japanese", percent)
+					edited := edit(f, r, text, kind, script == "chinese" ||
+						script == "japanese", percent)
 					texts = append(texts, Text{fmt.Sprintf("%s/%d", id, version+1), edited})
 				}
 			}
@@ -164,8 +165,10 @@ func References(t testing.TB, seed uint64, classes int) (texts []Text) {
 		name := f.word("stem") + f.word("stem") + f.word("role")
 		remarks := r.intn(4)
 		page := referencePage{
-			Name: name, Package: f.word("package"), Since: fmt.Sprintf("%d.%d", r.between(1, 4), r.intn(9)), Version: "4.2",
-			Body: f.paragraph("summary", 1) + " " + f.paragraph("remark", remarks), Constructor: f.paragraph("constructor", 1),
+			Name: name, Package: f.word("package"), Since: fmt.Sprintf("%d.%d", r.between(1, 4),
+				r.intn(9)), Version: "4.2",
+			Body:        f.paragraph("summary", 1) + " " + f.paragraph("remark", remarks),
+			Constructor: f.paragraph("constructor", 1),
 		}
 		for range r.intn(9) {
 			page.Methods = append(page.Methods, f.paragraph("method", 1))

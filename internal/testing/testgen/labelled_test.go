@@ -41,7 +41,8 @@ func TestCommonSubsequence(t *testing.T) {
 		for i, token := range y {
 			places[token] = append(places[token], i)
 		}
-		if got, want := commonSubsequence(x, places, len(y)), naiveCommonSubsequence(x, y); got != want {
+		if got, want := commonSubsequence(x, places, len(y)),
+			naiveCommonSubsequence(x, y); got != want {
 			t.Fatalf("%v and %v: %d, want %d", x, y, got, want)
 		}
 	}
@@ -59,7 +60,8 @@ func TestLabelledTexts(t *testing.T) {
 		for _, l := range Labels(texts, fingerprint.Tokens) {
 			switch {
 			case l.Similarity > 1:
-				t.Errorf("%s: %s and %s are similar by %v", name, texts[l.A].ID, texts[l.B].ID, l.Similarity)
+				t.Errorf("%s: %s and %s are similar by %v", name, texts[l.A].ID,
+					texts[l.B].ID, l.Similarity)
 			case l.Similarity >= 0.9:
 				positive++
 			case l.Similarity >= 0.8:
@@ -69,11 +71,13 @@ func TestLabelledTexts(t *testing.T) {
 			}
 		}
 		if positive < 80 || between < 40 || negative < 80 {
-			t.Errorf("%s: %d positive pairs, %d between, %d negative", name, positive, between, negative)
+			t.Errorf("%s: %d positive pairs, %d between, %d negative", name, positive,
+				between, negative)
 		}
 		for _, text := range texts {
 			tokens := len(fingerprint.Tokens(text.Text))
-			if strings.ContainsAny(text.Text, "{}") || name == "short" && tokens > 250 || name == "reference" && (tokens < 150 || tokens > 500) {
+			if strings.ContainsAny(text.Text, "{}") || name == "short" && tokens > 250 ||
+				name == "reference" && (tokens < 150 || tokens > 500) {
 				t.Errorf("%s: %d tokens: %s", text.ID, tokens, text.Text)
 			}
 		}

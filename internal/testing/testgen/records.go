@@ -23,7 +23,9 @@ var Keys = []Key{
 	{"descending", func(_ *rand.Rand, i int) uint64 { return math.MaxUint64 - uint64(i) }},
 	{"few values", func(r *rand.Rand, _ int) uint64 { return r.Uint64N(5) * 0x3333333333333333 }},
 	{"extremes", func(r *rand.Rand, _ int) uint64 { return -r.Uint64N(2) }},
-	{"shared top 40 bits", func(r *rand.Rand, _ int) uint64 { return 0xabcdef1234<<24 | r.Uint64N(1<<24) }},
+	{"shared top 40 bits", func(r *rand.Rand, _ int) uint64 {
+		return 0xabcdef1234<<24 | r.Uint64N(1<<24)
+	}},
 	{"few bits set", func(r *rand.Rand, _ int) uint64 {
 		x := uint64(1) << r.Uint64N(64)
 		return x | 1<<r.Uint64N(64)

@@ -54,7 +54,8 @@ func (b *Block) Open(data []byte) error {
 		return err
 	}
 	if b.end != len(data) && !b.HasPostings() {
-		return fmt.Errorf("%w: block has %d bytes, its fingerprints end at %d", fault.ErrCorrupt, len(data), b.end)
+		return fmt.Errorf("%w: block has %d bytes, its fingerprints end at %d", fault.ErrCorrupt,
+			len(data), b.end)
 	}
 	return nil
 }
@@ -91,19 +92,23 @@ func (b *Block) AppendTo(dst []uint64) []uint64 {
 // format.
 func (b *Block) Verify() error {
 	if (b.bucket+b.zeros)>>(64-b.width) != 0 {
-		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits have", fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
+		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits "+
+			"have", fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
 	}
 	fps := b.AppendTo(nil)
 	if len(fps) != b.n {
-		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d", fault.ErrCorrupt, len(fps), b.n)
+		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d",
+			fault.ErrCorrupt, len(fps), b.n)
 	}
 	for i := 1; i < len(fps); i++ {
 		if fps[i-1] >= fps[i] {
-			return fmt.Errorf("%w: fingerprint %d of a block, %016x, follows %016x", fault.ErrCorrupt, i, fps[i], fps[i-1])
+			return fmt.Errorf("%w: fingerprint %d of a block, %016x, follows %016x",
+				fault.ErrCorrupt, i, fps[i], fps[i-1])
 		}
 	}
 	if fps[len(fps)-1] != b.Last() {
-		return fmt.Errorf("%w: block ends with %016x, not %016x", fault.ErrCorrupt, fps[len(fps)-1], b.Last())
+		return fmt.Errorf("%w: block ends with %016x, not %016x", fault.ErrCorrupt,
+			fps[len(fps)-1], b.Last())
 	}
 	if b.HasPostings() {
 		return b.verifyPostings()

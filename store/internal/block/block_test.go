@@ -26,10 +26,11 @@ func openBlock(t interface{ Fatalf(string, ...any) }, data []byte) *Block {
 
 // pack writes fingerprints, with optional postings, into blocks.
 func pack(t interface{ Fatal(...any) }, size int, fps []uint64, postings []IDs) (blocks [][]byte) {
-	w := NewWriter(Options{Bytes: size, Postings: postings != nil}, func(last uint64, data []byte) error {
-		blocks = append(blocks, slices.Clone(data))
-		return nil
-	})
+	w := NewWriter(Options{Bytes: size, Postings: postings != nil},
+		func(last uint64, data []byte) error {
+			blocks = append(blocks, slices.Clone(data))
+			return nil
+		})
 	for i, fp := range fps {
 		var err error
 		if postings != nil {
@@ -54,17 +55,20 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 	want, at := blocktest.InRange(fps, first, last)
 	got, gotAt := b.AppendRange([]uint64{7}, first, last)
 	if !slices.Equal(got[1:], want) || got[0] != 7 || len(want) > 0 && gotAt != at {
-		t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", first, last, got[1:], gotAt, want, at)
+		t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", first, last, got[1:],
+			gotAt, want, at)
 	}
 	lows, from, to, ok := b.LowBits(first, last)
 	if !ok {
 		return
 	}
 	if len(want) > 0 && (from > at || to < at+len(want)) {
-		t.Fatalf("low bits of %016x..%016x: positions %d..%d, want %d..%d in them", first, last, from, to, at, at+len(want))
+		t.Fatalf("low bits of %016x..%016x: positions %d..%d, want %d..%d in them", first, last,
+			from, to, at, at+len(want))
 	}
 	if from < to && (from < 0 || to > len(fps)) {
-		t.Fatalf("low bits of %016x..%016x: positions %d..%d of %d", first, last, from, to, len(fps))
+		t.Fatalf("low bits of %016x..%016x: positions %d..%d of %d", first, last,
+			from, to, len(fps))
 	}
 	for i := from; i < to; i++ {
 		if lows.At(i) != fps[i]&lows.Mask() {
@@ -85,7 +89,9 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 }
 
 // checkNear compares AppendNear with At.
-func checkNear(t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int, fp uint64, k int) {
+func checkNear(
+	t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int, fp uint64, k int,
+) {
 	var want []int
 	for i := from; i < to; i++ {
 		if bits.OnesCount64(lows.At(i)^fp&lows.Mask()) <= k {
@@ -95,7 +101,8 @@ func checkNear(t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int
 	var c Comparison
 	c.Begin(fp, k)
 	if got := lows.AppendNear([]int{-1}, from, to, &c); !slices.Equal(got[1:], want) {
-		t.Fatalf("within %d bits of %016x from %d to %d of %d low bits: positions %v, want %v", k, fp, from, to, lows.width, got[1:], want)
+		t.Fatalf("within %d bits of %016x from %d to %d of %d low bits: positions %v, want %v", k,
+			fp, from, to, lows.width, got[1:], want)
 	}
 }
 
@@ -186,7 +193,8 @@ func TestBlockWriter(t *testing.T) {
 		size := rapid.SampledFrom([]int{0, 64, 100, 512, 4096, 32768}).Draw(t, "bytes")
 		var ids []IDs
 		if rapid.Bool().Draw(t, "postings") {
-			ids = blocktest.Postings(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0)), len(fps), NewIDs)
+			ids = blocktest.Postings(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0)),
+				len(fps), NewIDs)
 		}
 		limit := size
 		if limit == 0 {
@@ -203,7 +211,8 @@ func TestBlockWriter(t *testing.T) {
 			}
 			for i := 0; ids != nil && i < b.Len(); i++ {
 				p, err := b.Posting(i)
-				if want := ids[len(got)+i]; err != nil || !slices.Equal(slices.Collect(p.All()), slices.Collect(want.All())) {
+				if want := ids[len(got)+i]; err != nil ||
+					!slices.Equal(slices.Collect(p.All()), slices.Collect(want.All())) {
 					t.Fatalf("posting of %016x: %v, %v, want %v", fps[len(got)+i], p, err, want)
 				}
 			}
@@ -219,7 +228,8 @@ func TestBlockWriter(t *testing.T) {
 func TestBlockSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fps := blocktest.Fingerprints(t, 600)
-		if got := len(appendEliasFano(nil, fps, 0)); got != eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]) {
+		if got := len(appendEliasFano(nil, fps, 0)); got != eliasFanoSize(len(fps), fps[0],
+			fps[len(fps)-1]) {
 			t.Fatalf("%d bytes, reckoned %d", got, eliasFanoSize(len(fps), fps[0], fps[len(fps)-1]))
 		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "ids"), 0))
@@ -242,12 +252,14 @@ func TestBlockSizes(t *testing.T) {
 // TestBlockGolden tests golden blocks with and without postings. They may change only with the
 // format number.
 func TestBlockGolden(t *testing.T) {
-	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x0123456800000000, 0x4000000000000000, 0x8000000000000000, 0xffffffffffffffff}
+	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x0123456800000000, 0x4000000000000000,
+		0x8000000000000000, 0xffffffffffffffff}
 	many := make([]uint64, 40)
 	for i := range many {
 		many[i] = uint64(3 * (i + 1))
 	}
-	postings := []IDs{NewIDs(70), NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12), NewIDs(many...), NewIDs(33)}
+	postings := []IDs{NewIDs(70), NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12),
+		NewIDs(many...), NewIDs(33)}
 	var out strings.Builder
 	for _, with := range [][]IDs{nil, postings} {
 		for _, data := range pack(t, 0, fps, with) {
@@ -293,11 +305,13 @@ func TestBrokenBlocks(t *testing.T) {
 		{"more buckets than bytes", bare, set(4, 0xff, 0xff), false},
 		{"all zeros in the unary part", bare, set(7, 0, 0, 0, 0, 0), true},
 		{"all ones in the unary part", bare, set(7, 0xff, 0xff, 0xff, 0xff, 0xff), true},
-		{"not ascending in a bucket", pack(t, 0, []uint64{5, 6, 1 << 40}, nil)[0], set(11, 7), true},
+		{"not ascending in a bucket", pack(t, 0, []uint64{5, 6, 1 << 40}, nil)[0],
+			set(11, 7), true},
 		{"buckets beyond 64 bits", bare, set(6, 0x7f), true},
 		{"postings, none", posted, func(b []byte) []byte { return b[:slots] }, true},
 		{"postings, slots too wide", posted, set(slots, 58), true},
-		{"postings, low too large", posted, set(slots+1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), true},
+		{"postings, low too large", posted, set(slots+1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff, 1), true},
 		{"postings, ID 0", posted, set(slots+1, 0), true},
 		{"postings, more lists than fingerprints", posted, set(slots+2, 4), true},
 		{"postings, a list less", posted, set(slots+2, 0), true},
@@ -305,7 +319,8 @@ func TestBrokenBlocks(t *testing.T) {
 		{"postings, ends too wide", posted, set(slots+3, 58), true},
 		{"postings, the list cut off", posted, cut(1), true},
 		{"postings, a byte behind the list", posted, more, true},
-		{"postings, a list of two fingerprints", pack(t, 0, fps, []IDs{NewIDs(5, 6), NewIDs(7, 9), NewIDs(12)})[0], set(slots+4, 2|2<<2), true},
+		{"postings, a list of two fingerprints", pack(t, 0, fps,
+			[]IDs{NewIDs(5, 6), NewIDs(7, 9), NewIDs(12)})[0], set(slots+4, 2|2<<2), true},
 	} {
 		var b Block
 		err := b.Open(slices.Clip(test.change(slices.Clone(test.block))))

@@ -43,7 +43,8 @@ func bucketBytes(width uint) int { return int(64-width+7) / 8 }
 func eliasFanoSize(n int, first, last uint64) int {
 	width := lowWidth(n, first, last)
 	zeros := int(last>>width - first>>width)
-	return eliasFanoHeader + bucketBytes(width) + (n+zeros+1+7)/8 + max(packedSize(n, width), eliasFanoMinLows)
+	return eliasFanoHeader + bucketBytes(width) + (n+zeros+1+7)/8 +
+		max(packedSize(n, width), eliasFanoMinLows)
 }
 
 // appendEliasFano appends the block's fingerprints: at least one, strictly ascending.
@@ -89,7 +90,8 @@ func (b *Block) openEliasFano() error {
 	b.n = int(header >> 16 & 0xffff)
 	zeros := int(header >> 32 & 0xffff)
 	if b.n == 0 || width == 0 || width > maxPacked {
-		return fmt.Errorf("%w: block of %d fingerprints with %d low bits", fault.ErrCorrupt, b.n, width)
+		return fmt.Errorf("%w: block of %d fingerprints with %d low bits",
+			fault.ErrCorrupt, b.n, width)
 	}
 	b.width = width
 	b.zeros = uint64(zeros)
@@ -99,7 +101,8 @@ func (b *Block) openEliasFano() error {
 	b.lows = lows - 7
 	b.end = lows + max(packedSize(b.n, width), eliasFanoMinLows)
 	if b.end > len(data) {
-		return fmt.Errorf("%w: block has %d bytes, its %d fingerprints take %d", fault.ErrCorrupt, len(data), b.n, b.end)
+		return fmt.Errorf("%w: block has %d bytes, its %d fingerprints take %d", fault.ErrCorrupt,
+			len(data), b.n, b.end)
 	}
 	return nil
 }
@@ -155,7 +158,9 @@ func (b *Block) eliasFanoRange(first, last uint64) positions {
 // selectZero returns the position of the zero that has rank zeros before it, and the place
 // at which the search for a later zero begins. If there is no such zero, the position is
 // after all words.
-func selectZero(high []byte, words, word int, before, rank uint64) (bit uint, at int, zeros uint64) {
+func selectZero(
+	high []byte, words, word int, before, rank uint64,
+) (bit uint, at int, zeros uint64) {
 	for ; word < words; word++ {
 		inverse := ^binary.LittleEndian.Uint64(high[word*8:])
 		n := uint64(bits.OnesCount64(inverse))

@@ -81,10 +81,13 @@ func FuzzBlock(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		for _, r := range [][2]uint64{{first, last}, {last, first}, {0, last}, {first, math.MaxUint64}, {b.First(), b.Last()}} {
+		for _, r := range [][2]uint64{{first, last}, {last, first}, {0, last},
+			{first, math.MaxUint64}, {b.First(), b.Last()}} {
 			got, at := b.AppendRange(nil, r[0], r[1])
-			if want, wantAt := blocktest.InRange(fps, r[0], r[1]); verified == nil && (!slices.Equal(got, want) || len(want) > 0 && at != wantAt) {
-				t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", r[0], r[1], got, at, want, wantAt)
+			if want, wantAt := blocktest.InRange(fps, r[0], r[1]); verified == nil &&
+				(!slices.Equal(got, want) || len(want) > 0 && at != wantAt) {
+				t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", r[0], r[1], got,
+					at, want, wantAt)
 			}
 			lows, from, to, _ := b.LowBits(r[0], r[1])
 			for i := from; i < to; i++ {

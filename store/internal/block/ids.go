@@ -191,7 +191,8 @@ func decodeInline(src []byte) (IDs, error) {
 	for len(src) > 0 {
 		gap, n := binary.Uvarint(src)
 		if n <= 0 || gap == 0 || previous+gap < previous {
-			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d", fault.ErrCorrupt, previous)
+			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d",
+				fault.ErrCorrupt, previous)
 		}
 		previous += gap
 		ids = append(ids, previous)
@@ -210,7 +211,8 @@ func decodeRoaring(src []byte) (IDs, error) {
 	case err != nil:
 		return IDs{}, fmt.Errorf("%w: ID bitmap: %w", fault.ErrCorrupt, err)
 	case int(n) != len(src):
-		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", fault.ErrCorrupt, len(src)-int(n))
+		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", fault.ErrCorrupt,
+			len(src)-int(n))
 	case bitmap.Contains(0):
 		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", fault.ErrCorrupt)
 	}

@@ -19,7 +19,8 @@ func drawIDs(t *rapid.T, label string) []uint64 {
 		rapid.Uint64Range(1, 200),
 		rapid.Uint64Range(1, 1<<33),
 		rapid.Uint64Range(1, math.MaxUint64),
-		rapid.SampledFrom([]uint64{1, math.MaxUint32, 1 << 32, 1<<32 + 1, math.MaxUint64 - 1, math.MaxUint64}),
+		rapid.SampledFrom([]uint64{1, math.MaxUint32, 1 << 32, 1<<32 + 1, math.MaxUint64 - 1,
+			math.MaxUint64}),
 	)
 	ids := rapid.SliceOfNDistinct(id, 0, 80, rapid.ID[uint64]).Draw(t, label)
 	if rapid.Bool().Draw(t, label+" in a run") {
@@ -48,7 +49,8 @@ func TestIDs(t *testing.T) {
 			setA, setB = setA.shrunk(), setB.shrunk()
 		}
 		check := func(what string, got IDs, want []uint64) {
-			if list := slices.Collect(got.All()); !slices.Equal(list, want) || got.Len() != len(want) {
+			if list := slices.Collect(got.All()); !slices.Equal(list, want) ||
+				got.Len() != len(want) {
 				t.Fatalf("%s: %v (%d), not %v", what, list, got.Len(), want)
 			}
 			if list := got.AppendTo([]uint64{5}); list[0] != 5 || !slices.Equal(list[1:], want) {
@@ -162,7 +164,8 @@ func TestIDsAreRefused(t *testing.T) {
 func FuzzDecodeIDs(f *testing.F) {
 	f.Add([]byte{idsInline, 7, 1})
 	f.Add([]byte{idsRoaring, 255, 255, 255, 255, 0, 0, 0, 0, 0})
-	many := make([]uint64, maxInline+3) // the smallest bitmap there is, so that the fuzzer has little to shorten
+	// the smallest bitmap there is, so that the fuzzer has little to shorten
+	many := make([]uint64, maxInline+3)
 	for i := range many {
 		many[i] = uint64(i*i + 1)
 	}

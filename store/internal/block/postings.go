@@ -66,8 +66,9 @@ type posting struct {
 
 var (
 	errNoPostings     = errors.New("block has no postings")
-	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit", fault.ErrCorrupt)
-	errPosting        = errors.New("posting does not fit in a block")
+	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit",
+		fault.ErrCorrupt)
+	errPosting = errors.New("posting does not fit in a block")
 )
 
 func errID(id uint64) error {
@@ -253,7 +254,8 @@ func (b *Block) verifyPostings() error {
 			continue
 		}
 		if next == p.lists || list != next {
-			return fmt.Errorf("%w: posting %d of a block has list %d, not %d", fault.ErrCorrupt, i, list, next)
+			return fmt.Errorf("%w: posting %d of a block has list %d, not %d",
+				fault.ErrCorrupt, i, list, next)
 		}
 		next++
 		encoded, err := p.list(list)
@@ -270,7 +272,8 @@ func (b *Block) verifyPostings() error {
 		end += len(encoded)
 	}
 	if next != p.lists || end != len(p.values) {
-		return fmt.Errorf("%w: %d of %d lists of a block are used, %d of %d bytes", fault.ErrCorrupt, next, p.lists, end, len(p.values))
+		return fmt.Errorf("%w: %d of %d lists of a block are used, %d of %d bytes",
+			fault.ErrCorrupt, next, p.lists, end, len(p.values))
 	}
 	return nil
 }

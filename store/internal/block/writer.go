@@ -13,7 +13,9 @@ const minBytes, maxBytes = 64, 1 << 15
 
 // Options configures a Writer.
 type Options struct {
-	Bytes    int  // the largest size of a block of several fingerprints, within 64 to 32768; 1024, as in the paper, if 0
+	// the largest size of a block of several fingerprints, within 64 to 32768; 1024, as in the
+	// paper, if 0
+	Bytes    int
 	Postings bool // blocks of table 0
 }
 

@@ -50,7 +50,10 @@ type place struct {
 // Open reads the files once, for the positions of their documents. Each file is a web archive,
 // without compression or with one compressed member per record, or JSON Lines without compression.
 // show shows the progress of a reader until stop is called.
-func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Signer, show func(*corpus.Reader) (stop func())) (*Archive, error) {
+func Open(
+	ctx context.Context, files []string, o corpus.Options, signer *page.Signer,
+	show func(*corpus.Reader) (stop func()),
+) (*Archive, error) {
 	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
 	for _, name := range files {
 		if err := a.add(ctx, name, show); err != nil {
@@ -63,8 +66,11 @@ func Open(ctx context.Context, files []string, o corpus.Options, signer *page.Si
 	return a, nil
 }
 
-func (a *Archive) add(ctx context.Context, name string, show func(*corpus.Reader) (stop func())) error {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+func (a *Archive) add(
+	ctx context.Context, name string, show func(*corpus.Reader) (stop func()),
+) error {
+	// opening a pipe would wait for its writer
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return cmp.Or(err, fmt.Errorf("%w: it is not a regular file", ErrNotSeekable))
 	}
 	file, err := os.Open(name)
@@ -102,7 +108,8 @@ func (a *Archive) add(ctx context.Context, name string, show func(*corpus.Reader
 		return nil
 	}
 	if r, err := a.read(ctx, last); err != nil || r == nil || r.Key != key {
-		return fmt.Errorf("%w: it is compressed as a whole; give it uncompressed, or a web archive compressed record by record", ErrNotSeekable)
+		return fmt.Errorf("%w: it is compressed as a whole; give it uncompressed, or a web "+
+			"archive compressed record by record", ErrNotSeekable)
 	}
 	return reader.Broken()
 }
@@ -164,10 +171,14 @@ func (a *Archive) Page(ctx context.Context, url string) (*neardup.Page, error) {
 }
 
 // find returns the last record of a key that is accepted, or nil.
-func (a *Archive) find(ctx context.Context, key string, accepts func(*corpus.Record) bool) (*corpus.Record, error) {
+func (a *Archive) find(
+	ctx context.Context, key string, accepts func(*corpus.Record) bool,
+) (*corpus.Record, error) {
 	hash := a.hash(key)
-	at, _ := slices.BinarySearchFunc(a.places, hash, func(p place, hash uint64) int { return cmp.Compare(p.hash, hash) })
-	for tries := 0; at < len(a.places) && a.places[at].hash == hash && tries < 8; at, tries = at+1, tries+1 {
+	at, _ := slices.BinarySearchFunc(a.places, hash,
+		func(p place, hash uint64) int { return cmp.Compare(p.hash, hash) })
+	for tries := 0; at < len(a.places) && a.places[at].hash == hash &&
+		tries < 8; at, tries = at+1, tries+1 {
 		r, err := a.read(ctx, a.places[at])
 		if err != nil {
 			return nil, err

@@ -18,7 +18,8 @@ func TestPipeIsRefused(t *testing.T) {
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	refused := make(chan error, 1)
 	go func() {
-		_, err := Open(context.Background(), []string{pipe}, corpus.Options{}, check.DefaultSigner(), hidden)
+		_, err := Open(context.Background(), []string{pipe}, corpus.Options{},
+			check.DefaultSigner(), hidden)
 		refused <- err
 	}()
 	select {

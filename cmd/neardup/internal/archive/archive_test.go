@@ -24,7 +24,9 @@ func text(i int) string { return fmt.Sprintf("the ferry number %d leaves the har
 
 func warc(i int) string {
 	message := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>" + text(i)
-	return fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", i, len(message), message)
+	return fmt.Sprintf("WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: "+
+		"http://a.example/%d\r\nContent-Type: application/http; "+
+		"msgtype=response\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", i, len(message), message)
 }
 
 func line(i int) string {
@@ -42,7 +44,8 @@ func gz(parts ...string) string {
 }
 
 func document(i int) *index.Document {
-	d, _ := check.Analyze(check.DefaultSigner(), neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
+	d, _ := check.Analyze(check.DefaultSigner(),
+		neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
 	return &d
 }
 
@@ -63,7 +66,8 @@ func TestWords(t *testing.T) {
 			must(t, err)
 			defer a.Close()
 			for i := range 3 {
-				if words, err := a.Words(ctx, document(i)); err != nil || strings.Join(words, " ") != text(i) {
+				if words, err := a.Words(ctx, document(i)); err != nil ||
+					strings.Join(words, " ") != text(i) {
 					t.Errorf("%d: %q, %v", i, words, err)
 				}
 			}
@@ -96,16 +100,20 @@ func TestRefused(t *testing.T) {
 	} {
 		file := filepath.Join(dir, name)
 		must(t, os.WriteFile(file, []byte(content), 0o666))
-		if _, err := Open(context.Background(), []string{file}, corpus.Options{}, check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
+		if _, err := Open(context.Background(), []string{file}, corpus.Options{},
+			check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) {
+	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, check.DefaultSigner(),
+		hidden); !errors.Is(err, ErrNotSeekable) {
 		t.Errorf("a folder: %v", err)
 	}
 	page := filepath.Join(dir, "page.html")
 	must(t, os.WriteFile(page, []byte("<p>a page"), 0o666))
-	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, check.DefaultSigner(), hidden); !errors.Is(err, corpus.ErrNoOriginals) {
+	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, check.DefaultSigner(),
+		hidden); !errors.Is(err, corpus.ErrNoOriginals) {
 		t.Errorf("a page: %v", err)
 	}
 }

@@ -56,7 +56,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := r.load(ctx, "load", false); err != nil {
 		return err
 	}
-	if err := r.withIndex("load", index.NoSync, func(x *index.Index) error { return r.query(ctx, x) }); err != nil {
+	if err := r.withIndex(
+		"load", index.NoSync, func(x *index.Index) error { return r.query(ctx, x) }); err != nil {
 		return err
 	}
 	return r.check(ctx)
@@ -72,12 +73,14 @@ func (r *run) withIndex(name string, d index.Durability, do func(*index.Index) e
 }
 
 func (r *run) options(d index.Durability) *index.Options {
-	return &index.Options{MaxDistance: cmp.Or(r.MaxDistance, index.Exact), ExpectedDocuments: int64(r.Documents), Durability: d}
+	return &index.Options{MaxDistance: cmp.Or(r.MaxDistance, index.Exact),
+		ExpectedDocuments: int64(r.Documents), Durability: d}
 }
 
 // load loads the collection into a new index.
 func (r *run) load(ctx context.Context, name string, keys bool) error {
-	report, err := compaction.Load(ctx, filepath.Join(r.dir, name), r.stored.documents(keys), compaction.LoadOptions{Index: *r.options(index.NoSync)})
+	report, err := compaction.Load(ctx, filepath.Join(r.dir, name), r.stored.documents(keys),
+		compaction.LoadOptions{Index: *r.options(index.NoSync)})
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,8 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s"), r.figure("query: on all cores", rate/1e3, "k/s"),
+	err = errors.Join(r.figure("query: time to warm up", warm.Seconds(), "s"),
+		r.figure("query: on all cores", rate/1e3, "k/s"),
 		r.figure("query: resident memory of the process", float64(resident())/(1<<20), "MiB"))
 	arrays, found := newReference(r.stored, r.MaxDistance), []uint64(nil)
 	took, failed := r.interleave(ctx, random, answer, func(fp fingerprint.Fingerprint) error {
@@ -120,7 +124,9 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	return errors.Join(r.figure("query", took[0], "us"), r.figure("query: the reference", took[1], "us"), r.figure("query: ratio to the reference", took[0]/took[1], ""))
+	return errors.Join(r.figure("query", took[0], "us"),
+		r.figure("query: the reference", took[1], "us"),
+		r.figure("query: ratio to the reference", took[0]/took[1], ""))
 }
 
 // verify compares an answer with a scan of all stored fingerprints, in the order of distance and
@@ -134,8 +140,12 @@ func (r *run) verify(ctx context.Context, x *index.Index, fp fingerprint.Fingerp
 	}
 	slices.SortFunc(expected, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
 	matches, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: fp}})
-	if err == nil && !slices.EqualFunc(matches, expected, func(m index.Match, e [2]int) bool { return m.Distance == e[0] && m.ID == uint64(e[1]) }) {
-		err = fmt.Errorf("%w: query %v returned %+v, and %v are stored", ErrWrongAnswer, fp, matches, expected)
+	if err == nil &&
+		!slices.EqualFunc(matches, expected, func(m index.Match, e [2]int) bool {
+			return m.Distance == e[0] && m.ID == uint64(e[1])
+		}) {
+		err = fmt.Errorf("%w: query %v returned %+v, and %v are stored", ErrWrongAnswer, fp,
+			matches, expected)
 	}
 	return err
 }
@@ -171,9 +181,11 @@ func (r *run) check(ctx context.Context) error {
 				verdicts, err := x.CheckAndAddBatch(ctx, docs)
 				for i, v := range verdicts {
 					near := v.Of.Document.Fingerprint.Distance(docs[i].Fingerprint) <= r.MaxDistance
-					byChance := r.Bare && v.Status == index.Duplicate && near // random fingerprints may match
+					// random fingerprints may match
+					byChance := r.Bare && v.Status == index.Duplicate && near
 					if v.Status != c.expected && !byChance {
-						return 0, fmt.Errorf("%w: %v is %v, not %v", ErrWrongAnswer, docs[i].Fingerprint, v.Status, c.expected)
+						return 0, fmt.Errorf("%w: %v is %v, not %v", ErrWrongAnswer,
+							docs[i].Fingerprint, v.Status, c.expected)
 					}
 				}
 				return c.batch, err
@@ -181,7 +193,8 @@ func (r *run) check(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return errors.Join(r.figure("check: "+c.name, rate/1e3, "k/s"), r.figure("check: "+c.name+": time to warm up", warm.Seconds(), "s"))
+			return errors.Join(r.figure("check: "+c.name, rate/1e3, "k/s"),
+				r.figure("check: "+c.name+": time to warm up", warm.Seconds(), "s"))
 		})
 		if err != nil {
 			return fmt.Errorf("check-and-add, %s: %w", c.name, err)
@@ -200,7 +213,9 @@ func (r *run) figure(name string, value float64, unit string) error {
 // did. The time to warm up ends with the last window that is more than 5 % faster than all before
 // it; two slower ones follow it. The rate per second is measured over the three windows after
 // these.
-func steady(ctx context.Context, window time.Duration, goroutines int, work func() (int, error)) (rate float64, warm time.Duration, err error) {
+func steady(
+	ctx context.Context, window time.Duration, goroutines int, work func() (int, error),
+) (rate float64, warm time.Duration, err error) {
 	run := func(long time.Duration) (float64, error) {
 		var group errgroup.Group
 		var done atomic.Int64
@@ -236,10 +251,13 @@ func steady(ctx context.Context, window time.Duration, goroutines int, work func
 // interleave times the answers in turns, in short rounds, so that other load on the machine affects
 // them equally. Each round has queries of its own. It returns the median time per query of each, in
 // microseconds.
-func (r *run) interleave(ctx context.Context, random *rand.Rand, answers ...func(fingerprint.Fingerprint) error) ([]float64, error) {
+func (r *run) interleave(
+	ctx context.Context, random *rand.Rand, answers ...func(fingerprint.Fingerprint) error,
+) ([]float64, error) {
 	const perRound, minRounds = 512, 5
 	rounds, medians := make([][]float64, len(answers)), make([]float64, len(answers))
-	for begun, n := time.Now(), 0; n < minRounds || time.Since(begun) < r.Time*time.Duration(len(answers)); n++ {
+	for begun, n := time.Now(), 0; n < minRounds ||
+		time.Since(begun) < r.Time*time.Duration(len(answers)); n++ {
 		for i, answer := range answers {
 			asked := r.stored.queries(random, perRound, r.MaxDistance)
 			start := time.Now()

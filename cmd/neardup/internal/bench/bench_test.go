@@ -39,8 +39,11 @@ func TestRun(t *testing.T) {
 		var out bytes.Buffer
 		o.Documents, o.Time, o.Out = 3000, time.Millisecond, &out
 		must(t, Run(t.Context(), o))
-		for _, figure := range []string{"load: bulk load", "load: disk per document", "query: time to warm up", "query  ", "check: new, durable, 64 goroutines", "check: duplicates"} {
-			if !strings.Contains(out.String(), "\n"+figure) && !strings.HasPrefix(out.String(), figure) {
+		for _, figure := range []string{"load: bulk load", "load: disk per document",
+			"query: time to warm up", "query  ", "check: new, durable, 64 goroutines",
+			"check: duplicates"} {
+			if !strings.Contains(out.String(), "\n"+figure) &&
+				!strings.HasPrefix(out.String(), figure) {
 				t.Errorf("%+v: no figure %q in\n%s", o, figure, out.String())
 			}
 		}
@@ -67,7 +70,8 @@ func TestRunCanceled(t *testing.T) {
 	emptyTempDir(t)
 	for _, last := range []string{"load: bulk", "query: on all", "check: bulk", "check: new"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		o := Options{Documents: 500, MaxDistance: 3, Time: time.Millisecond, Out: cancelOn{last, cancel}}
+		o := Options{Documents: 500, MaxDistance: 3, Time: time.Millisecond,
+			Out: cancelOn{last, cancel}}
 		if err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled at %q: %v", last, err)
 		}
@@ -81,7 +85,8 @@ func TestReference(t *testing.T) {
 		c := collection{n: rapid.IntRange(1, 2000).Draw(t, "documents")}
 		k := rapid.IntRange(0, plan.MaxDistance).Draw(t, "k")
 		ref := newReference(c, k)
-		for _, fp := range c.queries(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), 50, k) {
+		for _, fp := range c.queries(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), 50,
+			k) {
 			var want []uint64
 			for i := range c.n {
 				if bits.OnesCount64(at(seed, i)^uint64(fp)) <= k {
@@ -89,7 +94,8 @@ func TestReference(t *testing.T) {
 				}
 			}
 			slices.Sort(want)
-			if got := slices.Sorted(slices.Values(ref.query(uint64(fp), nil))); !slices.Equal(got, want) {
+			if got := slices.Sorted(slices.Values(ref.query(uint64(fp), nil))); !slices.Equal(got,
+				want) {
 				t.Fatalf("k = %d, %v: %x, want %x", k, fp, got, want)
 			}
 		}
@@ -98,13 +104,22 @@ func TestReference(t *testing.T) {
 
 // TestVerifyFails tests that an index with one wrong document counts as a wrong answer.
 func TestVerifyFails(t *testing.T) {
-	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard}, stored: collection{n: 8}}
+	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard},
+		stored: collection{n: 8}}
 	for name, change := range map[string]func([]index.Document) []index.Document{
-		"":                    func(docs []index.Document) []index.Document { return docs },
-		"missing":             func(docs []index.Document) []index.Document { return docs[:7] },
-		"one more":            func(docs []index.Document) []index.Document { return append(docs, docs[3]) },
-		"another order":       func(docs []index.Document) []index.Document { docs[1], docs[2] = docs[2], docs[1]; return docs },
-		"another fingerprint": func(docs []index.Document) []index.Document { docs[4].Fingerprint ^= 1; return docs },
+		"":        func(docs []index.Document) []index.Document { return docs },
+		"missing": func(docs []index.Document) []index.Document { return docs[:7] },
+		"one more": func(docs []index.Document) []index.Document {
+			return append(docs, docs[3])
+		},
+		"another order": func(docs []index.Document) []index.Document {
+			docs[1], docs[2] = docs[2], docs[1]
+			return docs
+		},
+		"another fingerprint": func(docs []index.Document) []index.Document {
+			docs[4].Fingerprint ^= 1
+			return docs
+		},
 	} {
 		var docs []index.Document
 		for d := range r.stored.documents(false) {
@@ -116,7 +131,8 @@ func TestVerifyFails(t *testing.T) {
 		must(t, err)
 		must(t, x.Add(t.Context(), change(docs)...))
 		for i := range 8 {
-			err = errors.Join(err, r.verify(t.Context(), x, r.stored.document(i, false).Fingerprint))
+			err = errors.Join(err, r.verify(t.Context(), x,
+				r.stored.document(i, false).Fingerprint))
 		}
 		if name == "" && err != nil || name != "" && !errors.Is(err, ErrWrongAnswer) {
 			t.Errorf("%q: %v", name, err)

@@ -30,11 +30,13 @@ func newReference(c collection, k int) *reference {
 	r := &reference{k: k}
 	spare := make([]uint64, c.n)
 	for first, i := 0, 0; i <= k; i++ {
-		t := referenceTable{rotate: first, prefix: (64 + k - i) / (k + 1), sorted: make([]uint64, c.n)}
+		t := referenceTable{rotate: first, prefix: (64 + k - i) / (k + 1),
+			sorted: make([]uint64, c.n)}
 		for i := range t.sorted {
 			t.sorted[i] = bits.RotateLeft64(at(seed, i), first)
 		}
-		if sorted := radix.Sort(radix.Words(t.sorted), radix.Words(spare)); &sorted[0][0] == &spare[0] {
+		if sorted := radix.Sort(radix.Words(t.sorted),
+			radix.Words(spare)); &sorted[0][0] == &spare[0] {
 			t.sorted, spare = spare, t.sorted
 		}
 		t.directoryBits = min(t.prefix, bits.Len(uint(c.n)))
@@ -58,7 +60,8 @@ func (r *reference) query(fp uint64, found []uint64) []uint64 {
 		v := bits.RotateLeft64(fp, t.rotate)
 		bucket := v >> (64 - t.directoryBits)
 		for _, candidate := range t.sorted[t.directory[bucket]:t.directory[bucket+1]] {
-			if flips := candidate ^ v; bits.OnesCount64(flips) <= r.k && r.first(bits.RotateLeft64(flips, -t.rotate)) == i {
+			if flips := candidate ^ v; bits.OnesCount64(flips) <= r.k &&
+				r.first(bits.RotateLeft64(flips, -t.rotate)) == i {
 				found = append(found, bits.RotateLeft64(candidate, -t.rotate))
 			}
 		}

@@ -16,8 +16,9 @@ import (
 
 // Document is one of two compared documents.
 type Document struct {
-	Key         string                       `json:"key"`
-	KeyBytes    []byte                       `json:"keyBytes,omitempty"` // of Result: Key, if it is not UTF-8
+	Key string `json:"key"`
+	// of Result: Key, if it is not UTF-8
+	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint      `json:"fingerprint"`
 	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero"`
@@ -29,11 +30,13 @@ type Document struct {
 
 // Of returns a document of an index. Its words are unknown.
 func Of(d *index.Document) *Document {
-	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Scope: d.Scope}
+	return &Document{Key: d.Key, Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens, Scope: d.Scope}
 }
 
 func (d *Document) signature() fingerprint.Signature {
-	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens}
+	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens}
 }
 
 // These are the limits that may keep two documents from matching.
@@ -46,18 +49,20 @@ const (
 
 // Result is the result of comparing two documents.
 type Result struct {
-	A               Document `json:"a"`
-	B               Document `json:"b"`
-	Distance        int      `json:"distance"`
-	MaxDistance     int      `json:"maxDistance"`
-	ShingleDistance *int     `json:"shingleDistance,omitempty"` // distance + the distance of the shingles
+	A           Document `json:"a"`
+	B           Document `json:"b"`
+	Distance    int      `json:"distance"`
+	MaxDistance int      `json:"maxDistance"`
+	// distance + the distance of the shingles
+	ShingleDistance *int     `json:"shingleDistance,omitempty"`
 	MaxShingle      int      `json:"maxShingleDistance"`
 	LengthRatio     float64  `json:"lengthRatio,omitempty"`
 	MaxLengthRatio  float64  `json:"maxLengthRatio"`
 	Match           bool     `json:"match"`
-	Decided         []string `json:"decided,omitempty"`     // the limits that they exceed
-	Differences     []Place  `json:"differences,omitempty"` // different words with some words around them
-	Left            int      `json:"differencesLeftOut,omitempty"`
+	Decided         []string `json:"decided,omitempty"` // the limits that they exceed
+	// different words with some words around them
+	Differences []Place `json:"differences,omitempty"`
+	Left        int     `json:"differencesLeftOut,omitempty"`
 }
 
 // Documents compares two documents. It returns their distances, the limits of the rule that they
@@ -77,7 +82,8 @@ func measured(a, b *Document, rule match.Rule) Result {
 	shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 	r := Result{
 		Distance:    a.Fingerprint.Distance(b.Fingerprint),
-		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer), MaxLengthRatio: rule.MaxLengthRatio,
+		MaxDistance: rule.MaxDistance, MaxShingle: rule.Limit(longer),
+		MaxLengthRatio: rule.MaxLengthRatio,
 	}
 	if !a.Shingles.IsZero() && !b.Shingles.IsZero() {
 		r.ShingleDistance = new(match.ShingleDistance(r.Distance, a.signature(), b.signature()))
@@ -133,11 +139,14 @@ func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 	fmt.Fprintf(w, "\tA\tB\n")
 	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
 	if r.A.Scope != r.B.Scope {
-		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope), corpus.Escape(r.B.Scope))
+		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope),
+			corpus.Escape(r.B.Scope))
 	}
-	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint, r.B.Fingerprint, r.Distance, r.MaxDistance)
+	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint,
+		r.B.Fingerprint, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
+		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d "+
+			"may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
 	}
 	if r.A.Digest != 0 && r.B.Digest != 0 {
 		text := "the texts differ"
@@ -147,7 +156,8 @@ func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 		fmt.Fprintf(w, "digest\t%v\t%v\t%s\n", r.A.Digest, r.B.Digest, text)
 	}
 	if r.LengthRatio > 0 {
-		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens, r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
+		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens,
+			r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
 	}
 	err := w.Flush()
 	fmt.Fprintf(out, "\nrule: %v\n", rule)

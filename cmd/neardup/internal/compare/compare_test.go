@@ -14,17 +14,23 @@ import (
 // The condition that compare names must agree with the rule of the index.
 func TestCompareMatchesRule(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	rule, matching := match.Rule{MaxDistance: 3, MaxShingleDistance: 9, ShortAllowance: 3, MaxLengthRatio: 1.3}, 0
+	rule, matching := match.Rule{MaxDistance: 3, MaxShingleDistance: 9, ShortAllowance: 3,
+		MaxLengthRatio: 1.3}, 0
 	draw := func() *Document {
-		few := func() fingerprint.Fingerprint { return fingerprint.Fingerprint(rng.Uint64() & rng.Uint64() & 0xfff) }
-		return &Document{Fingerprint: few() & 0x3f, Shingles: fingerprint.ShingleSignature{0, uint64(few())}, Tokens: rng.IntN(3) * (10 + rng.IntN(4)), Scope: []string{"", "", "a"}[rng.IntN(3)]}
+		few := func() fingerprint.Fingerprint {
+			return fingerprint.Fingerprint(rng.Uint64() & rng.Uint64() & 0xfff)
+		}
+		return &Document{Fingerprint: few() & 0x3f, Shingles: fingerprint.ShingleSignature{0,
+			uint64(few())}, Tokens: rng.IntN(3) * (10 + rng.IntN(4)),
+			Scope: []string{"", "", "a"}[rng.IntN(3)]}
 	}
 	for range 2000 {
 		a, b := draw(), draw()
 		r := Documents(a, b, rule, 0)
 		documents := [2]match.Document{}
 		for i, s := range []*Document{a, b} {
-			documents[i] = match.Document{Fingerprint: s.Fingerprint, Shingles: s.Shingles, Tokens: s.Tokens, Scope: s.Scope}
+			documents[i] = match.Document{Fingerprint: s.Fingerprint, Shingles: s.Shingles,
+				Tokens: s.Tokens, Scope: s.Scope}
 		}
 		if r.Match {
 			matching++
@@ -86,7 +92,9 @@ func TestLongDifferences(t *testing.T) {
 		a, b = append(a, fmt.Sprint("a", i)), append(b, fmt.Sprint("b", i))
 	}
 	places := differences(a, b)
-	if len(places) != 1 || len(places[0].String()) > 1000 || strings.Count(places[0].String(), "...(9950 words)...") != 2 || !strings.HasSuffix(places[0].String(), "b9999+}") {
+	if len(places) != 1 || len(places[0].String()) > 1000 ||
+		strings.Count(places[0].String(), "...(9950 words)...") != 2 ||
+		!strings.HasSuffix(places[0].String(), "b9999+}") {
 		t.Errorf("%.2000q", places)
 	}
 }

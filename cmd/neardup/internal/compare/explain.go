@@ -30,10 +30,13 @@ type Index interface {
 // Explain returns the verdict that Check would return for a document, without storing it, and
 // compares it with the stored documents nearest to it. The reason, if it is not empty, is why the
 // document would be skipped.
-func Explain(ctx context.Context, x Index, key string, d *index.Document, reason string, rule match.Rule) (*Explained, error) {
+func Explain(
+	ctx context.Context, x Index, key string, d *index.Document, reason string, rule match.Rule,
+) (*Explained, error) {
 	e := &Explained{Candidates: []*Result{}}
 	if reason != "" {
-		e.Checked = wire.Checked(key, nil, &neardup.Verdict{Status: neardup.Skipped, Reason: reason})
+		e.Checked = wire.Checked(key, nil, &neardup.Verdict{Status: neardup.Skipped,
+			Reason: reason})
 		return e, nil
 	}
 	earlier, known, err := x.Get(ctx, key)

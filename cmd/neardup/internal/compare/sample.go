@@ -91,11 +91,16 @@ type Pairs struct {
 func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, error) {
 	docs := slices.Clone(s.kept)
 	slices.SortStableFunc(docs, func(a, b Sampled) int {
-		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint), slices.Compare(a.Shingles[:], b.Shingles[:]), cmp.Compare(a.Tokens, b.Tokens), strings.Compare(a.Scope, b.Scope))
+		return cmp.Or(cmp.Compare(a.Fingerprint, b.Fingerprint),
+			slices.Compare(a.Shingles[:], b.Shingles[:]), cmp.Compare(a.Tokens, b.Tokens),
+			strings.Compare(a.Scope, b.Scope))
 	})
-	docs = slices.CompactFunc(docs, func(a, b Sampled) bool { return a.signature() == b.signature() && a.Scope == b.Scope })
+	docs = slices.CompactFunc(docs, func(a, b Sampled) bool {
+		return a.signature() == b.signature() && a.Scope == b.Scope
+	})
 	reach := min(rule.MaxDistance+Reach, 64)
-	p := &Pairs{Seen: s.seen, Documents: len(docs), Match: make([]int64, reach+1), Miss: make([]int64, reach+1)}
+	p := &Pairs{Seen: s.seen, Documents: len(docs), Match: make([]int64, reach+1),
+		Miss: make([]int64, reach+1)}
 	pairs := 0
 	var inside, outside []Pair
 	for i := range docs {
@@ -140,7 +145,9 @@ func nearest(pairs []Pair, sign float64) []Pair {
 }
 
 func sortPairs(pairs []Pair, sign float64) {
-	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(sign*a.share, sign*b.share) })
+	slices.SortStableFunc(pairs, func(a, b Pair) int {
+		return cmp.Compare(sign*a.share, sign*b.share)
+	})
 }
 
 // chosen returns the pairs nearest to the limits, each document once.

@@ -28,7 +28,9 @@ func TestPairsOfSample(t *testing.T) {
 	s := NewSample()
 	var docs []index.Document
 	for i := range 400 {
-		d := index.Document{Key: fmt.Sprint(i), Fingerprint: flipped(rng, 1<<60), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<61))}, Tokens: 100 + rng.IntN(40), Scope: fmt.Sprint(rng.IntN(2))}
+		d := index.Document{Key: fmt.Sprint(i), Fingerprint: flipped(rng, 1<<60),
+			Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<61))},
+			Tokens:   100 + rng.IntN(40), Scope: fmt.Sprint(rng.IntN(2))}
 		docs = append(docs, d, d) // equal documents count once
 		s.Add(&d, "a", int64(i))
 		s.Add(&d, "a", int64(i))
@@ -57,11 +59,15 @@ func TestPairsOfSample(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(got.Match, matches) || !slices.Equal(got.Miss, misses) || len(got.Inside) != most || len(got.Outside) != most {
-		t.Fatalf("%v and %v, want %v and %v; %d and %d named", got.Match, got.Miss, matches, misses, len(got.Inside), len(got.Outside))
+	if !slices.Equal(got.Match, matches) || !slices.Equal(got.Miss, misses) ||
+		len(got.Inside) != most || len(got.Outside) != most {
+		t.Fatalf("%v and %v, want %v and %v; %d and %d named", got.Match, got.Miss, matches, misses,
+			len(got.Inside), len(got.Outside))
 	}
-	if got.Inside[0].share != inside || got.Outside[0].share != outside || inside > 1 || outside <= 1 {
-		t.Errorf("the nearest are %v and %v, want %v and %v", got.Inside[0].share, got.Outside[0].share, inside, outside)
+	if got.Inside[0].share != inside || got.Outside[0].share != outside ||
+		inside > 1 || outside <= 1 {
+		t.Errorf("the nearest are %v and %v, want %v and %v", got.Inside[0].share,
+			got.Outside[0].share, inside, outside)
 	}
 	for _, pairs := range [][]Pair{got.Inside, got.Outside} {
 		seen := make(map[string]bool)
@@ -95,7 +101,8 @@ func TestSampleIsBounded(t *testing.T) {
 	if len(s.kept) != MaxSample || late < MaxSample*45/100 || late > MaxSample*55/100 {
 		t.Errorf("%d kept, %d of the second half", len(s.kept), late)
 	}
-	p, err := s.Pairs(context.Background(), match.Rule{MaxDistance: 16, MaxShingleDistance: -1, MaxLengthRatio: -1}, 3)
+	p, err := s.Pairs(context.Background(), match.Rule{MaxDistance: 16, MaxShingleDistance: -1,
+		MaxLengthRatio: -1}, 3)
 	if err != nil || !p.Cut {
 		t.Errorf("%v, cut: %v: all are near each other", err, p.Cut)
 	}
@@ -110,10 +117,16 @@ func TestSampleIsBounded(t *testing.T) {
 // It must name the limit.
 func TestNearness(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 6))
-	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0, MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1}, match.Default(6)} {
+	for _, rule := range []match.Rule{rule, {MaxDistance: 0, MaxShingleDistance: 0,
+		MaxLengthRatio: 1.3}, {MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1},
+		match.Default(6)} {
 		for range 5000 {
-			a := &Document{Fingerprint: flipped(rng, 0), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))}, Tokens: 50 + rng.IntN(30)}
-			b := &Document{Fingerprint: flipped(rng, 0), Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))}, Tokens: 50 + rng.IntN(30)}
+			a := &Document{Fingerprint: flipped(rng, 0),
+				Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))},
+				Tokens:   50 + rng.IntN(30)}
+			b := &Document{Fingerprint: flipped(rng, 0),
+				Shingles: fingerprint.ShingleSignature{2: uint64(flipped(rng, 1<<60))},
+				Tokens:   50 + rng.IntN(30)}
 			if rng.IntN(2) == 0 {
 				b.Fingerprint, b.Shingles = a.Fingerprint, a.Shingles
 			}

@@ -48,7 +48,8 @@ func differences(a, b []string) (places []Place) {
 	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
 	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
 	for hunk := range strings.SplitSeq(hunks, "\n@@") {
-		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n") // after the header of the hunk
+		// after the header of the hunk
+		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n")
 		if hunk != "" {
 			places = append(places, placeOf(strings.Split(hunk, "\n")))
 		}
@@ -75,7 +76,8 @@ func placeOf(hunk []string) (place Place) {
 			left := fmt.Sprintf("...(%d words)...", n-maxRun)
 			words = slices.Concat(words[:maxRun/2], []string{left}, words[n-maxRun/2:])
 		}
-		place, hunk = append(place, Run{In: Side(hunk[0][0]), Words: strings.Join(words, " ")}), hunk[n:]
+		place, hunk = append(place, Run{In: Side(hunk[0][0]), Words: strings.Join(words, " ")}),
+			hunk[n:]
 	}
 	return place
 }

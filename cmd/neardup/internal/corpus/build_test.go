@@ -29,7 +29,8 @@ func record(kind, uri, contentType, block string, fields ...string) string {
 	for _, field := range fields {
 		header += field + "\r\n"
 	}
-	return fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", header, contentType, len(block), block)
+	return fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", header,
+		contentType, len(block), block)
 }
 
 // response returns a WARC record of an HTTP response with a page.
@@ -68,7 +69,8 @@ func xzed(s string, dictionary byte) string {
 	unpadded := binary.AppendUvarint([]byte("\x00\x01"), uint64(len(header)+len(chunks)+4))
 	index := checked(padded(string(binary.AppendUvarint(unpadded, uint64(len(s))))))
 	backward := string(binary.LittleEndian.AppendUint32(nil, uint32(len(index)/4-1))) + "\x00\x01"
-	return string(xzMagic) + checked("\x00\x01")[:6] + header + padded(string(chunks)) + checked(s)[len(s):] + index +
+	return string(xzMagic) + checked("\x00\x01")[:6] + header + padded(string(chunks)) +
+		checked(s)[len(s):] + index +
 		checked(backward)[6:] + backward + "YZ"
 }
 
@@ -140,7 +142,8 @@ func checkTotals(t testing.TB, records []Record, totals Totals) {
 			if rec.Skip.Reason == "" || rec.Kind != 0 || rec.Content != nil {
 				t.Errorf("a skip without a reason or with content: %+v", rec)
 			}
-		case rec.Kind == Fingerprint && rec.Content == nil, (rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
+		case rec.Kind == Fingerprint && rec.Content == nil,
+			(rec.Kind == HTML || rec.Kind == Text) && len(rec.Content) > 0:
 			documents++
 		default:
 			t.Errorf("a document without a kind or without content: %+v", rec)
@@ -150,7 +153,8 @@ func checkTotals(t testing.TB, records []Record, totals Totals) {
 	for _, n := range totals.Skipped {
 		counted += n
 	}
-	if totals.Records != int64(len(records)) || totals.Documents != documents || counted != skips || totals.Skips() != skips || totals.Records != totals.Documents+counted {
+	if totals.Records != int64(len(records)) || totals.Documents != documents || counted != skips ||
+		totals.Skips() != skips || totals.Records != totals.Documents+counted {
 		t.Errorf("totals %+v of %d documents, %d skips", totals, documents, skips)
 	}
 }
@@ -178,7 +182,8 @@ func brief(records []Record) string {
 		case rec.Kind == Fingerprint:
 			fmt.Fprintf(&b, "%s %v", rec.Key, rec.Fingerprint)
 		default:
-			fmt.Fprintf(&b, "%s %s %s", rec.Key, map[Kind]string{HTML: "html", Text: "text"}[rec.Kind], rec.Content)
+			fmt.Fprintf(&b, "%s %s %s", rec.Key, map[Kind]string{HTML: "html",
+				Text: "text"}[rec.Kind], rec.Content)
 		}
 		b.WriteByte('\n')
 	}

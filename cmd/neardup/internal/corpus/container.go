@@ -32,7 +32,8 @@ func (s *source) container() func(*source) {
 	}
 	head := s.w.chunk()
 	// Files of a known beginning are not waited for: the input may be slow.
-	if bytes.IndexByte(head, 0) >= 0 || s.opts.Format == Detect && formatByStart(s.name, head) == Detect {
+	if bytes.IndexByte(head, 0) >= 0 || s.opts.Format == Detect &&
+		formatByStart(s.name, head) == Detect {
 		head = s.w.peek(tarBlock)
 	}
 	var unpack func(*source)
@@ -55,7 +56,8 @@ func (s *source) container() func(*source) {
 
 // entry reads a file in an archive of files.
 func (s *source) entry(name string, r io.Reader, size int64) {
-	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1), progress: new(atomic.Int64)}
+	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1),
+		progress: new(atomic.Int64)}
 	key := s.entryKey(name)
 	name = s.name + "/" + name
 	within := &source{run: s.run, name: name, key: key, within: true, w: s.opts.open(name, file)}
@@ -78,7 +80,8 @@ func passOver(name string, mode fs.FileMode) *Skip {
 	case slices.ContainsFunc(strings.Split(name, "/"), hidden):
 		return &Skip{Reason: "hidden file", PassedOver: true}
 	case mode.Type() == fs.ModeSymlink:
-		return &Skip{Reason: "link", Document: true, Detail: "links are not followed: pass the link itself as an input"}
+		return &Skip{Reason: "link", Document: true,
+			Detail: "links are not followed: pass the link itself as an input"}
 	case !mode.IsRegular():
 		return &Skip{Reason: "not a regular file", Detail: mode.Type().String()}
 	}
@@ -104,12 +107,14 @@ func (s *source) zip() {
 	stored := uint64(0)
 	for _, f := range z.File {
 		if f.Name == "[Content_Types].xml" || f.Name == "mimetype" {
-			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Document: true, Unrecognized: true,
-				Detail: "convert it to text: pandoc -t plain -o FILE.txt FILE"})
+			s.skip(0, s.key, &Skip{Reason: "not supported: office document", Document: true,
+				Unrecognized: true,
+				Detail:       "convert it to text: pandoc -t plain -o FILE.txt FILE"})
 			return
 		}
 		if stored += min(f.CompressedSize64, uint64(size)+1); stored > uint64(size) {
-			s.skip(0, s.key, badEntry("bad zip", errors.New("its entries are larger than the file: they overlap")))
+			s.skip(0, s.key, badEntry(
+				"bad zip", errors.New("its entries are larger than the file: they overlap")))
 			return
 		}
 	}
@@ -119,12 +124,14 @@ func (s *source) zip() {
 		case s.stopped:
 			return
 		case strings.HasSuffix(f.Name, "/"):
-		case isCrawl && strings.HasPrefix(f.Name, crawl) && !strings.HasPrefix(f.Name, crawl+"archive/"):
+		case isCrawl && strings.HasPrefix(f.Name, crawl) &&
+			!strings.HasPrefix(f.Name, crawl+"archive/"):
 			s.skipEntry(f.Name, notArchive())
 		case skip != nil:
 			s.skipEntry(f.Name, skip)
 		case f.Flags&1 != 0:
-			s.skipEntry(f.Name, &Skip{Reason: "encrypted", Detail: "unpack it with its password", Document: true})
+			s.skipEntry(f.Name, &Skip{Reason: "encrypted", Detail: "unpack it with its password",
+				Document: true})
 		default:
 			s.zipEntry(f)
 		}
@@ -235,7 +242,8 @@ func passOverTar(h *tar.Header) *Skip {
 		return skip
 	}
 	// The holes of a sparse file may have any length.
-	return &Skip{Reason: "sparse file", Detail: "unpack the archive, and pass the folder", Document: true}
+	return &Skip{Reason: "sparse file", Detail: "unpack the archive, and pass the folder",
+		Document: true}
 }
 
 // endTar reads a tar file to the end of the file, for the checksum of a compressed file.
@@ -253,6 +261,7 @@ func (s *source) endTar(err error) {
 		s.skip(at, "", c.skip())
 	} else if rest > 0 {
 		s.skip(at, "", &Skip{Reason: "data after the end of a tar", Document: true,
-			Detail: fmt.Sprintf("%d bytes; pass another tar file as a file of its own", s.w.pos-at)})
+			Detail: fmt.Sprintf(
+				"%d bytes; pass another tar file as a file of its own", s.w.pos-at)})
 	}
 }

@@ -61,7 +61,8 @@ func tarred(files ...string) string {
 // An archive of files has the documents of a folder with these files.
 func TestContainers(t *testing.T) {
 	files := []string{
-		"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`), "d.warc.gz", gzipped(response("r", page)) + gzipped(response("s", page)),
+		"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`), "d.warc.gz",
+		gzipped(response("r", page)) + gzipped(response("s", page)),
 		".hidden", "x", "e.png", "\x89PNG\r\n\x1a\n",
 	}
 	want := func(prefix string) []string {
@@ -71,7 +72,8 @@ func TestContainers(t *testing.T) {
 		}
 	}
 	folder := writeFiles(t, map[string]string{
-		"x.zip": zipped(files...), "unnamed": zipped(files...), "x.tar": tarred(files...), "x.tgz": gzipped(tarred(files...)), "other": zstded(tarred(files...)),
+		"x.zip": zipped(files...), "unnamed": zipped(files...), "x.tar": tarred(files...),
+		"x.tgz": gzipped(tarred(files...)), "other": zstded(tarred(files...)),
 	})
 	for _, name := range []string{"x.zip", "unnamed", "x.tar", "x.tgz", "other"} {
 		path := filepath.ToSlash(filepath.Join(folder, name))
@@ -81,7 +83,8 @@ func TestContainers(t *testing.T) {
 	for i := range got {
 		got[i].Key = strings.TrimPrefix(got[i].Key, "/")
 	}
-	check(t, got, " html "+page, "u text x", "r html "+page, "s html "+page, " pass hidden file", " lost not text: image/png")
+	check(t, got, " html "+page, "u text x", "r html "+page, "s html "+page, " pass hidden file",
+		" lost not text: image/png")
 	check(t, readString(t, Options{}, zipped("a.html", page)), " lost zip that is not a file")
 }
 
@@ -93,18 +96,33 @@ func TestUnusualContainers(t *testing.T) {
 		want    []string
 		broken  bool
 	}{
-		"a.wacz":   {zipped("datapackage.json", "{}", "archive/data.warc.gz", gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`), []string{"@/datapackage.json pass not an archive of the WACZ", "r html " + page, "@/pages/pages.jsonl pass not an archive of the WACZ"}, false},
-		"b.zip":    {zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)), []string{"@/in.zip lost archive within an archive", "@/in.tar lost archive within an archive"}, false},
-		"c.zip":    {zipped("a.html", page)[:60], []string{"@ lost bad zip"}, true},
-		"d.tar":    {tarred("a.html", page, "b.html", page)[:1540], []string{a, "@/b.html lost read error", " lost bad tar"}, true},
-		"e.zip.gz": {gzipped(zipped("a.html", page)), []string{"@ lost zip that is not a file"}, false},
-		"f.zip":    {flipped(zipped("a.html", page), 50), []string{"@/a.html lost read error"}, true},
-		"h.tar":    {tarred("a.html", page) + tarred("b.html", page), []string{a, " lost data after the end of a tar"}, false},
-		"l.docx":   {zipped("[Content_Types].xml", "<Types/>", "word/document.xml", "<w:document><w:t>some words</w:t></w:document>"), []string{"@ lost not supported: office document"}, false},
-		"o.tar.gz": {flipped(gzipped(tarred("a.html", page)), len(gzipped(tarred("a.html", page)))-6), []string{a, " lost bad gzip"}, true}, // the checksum
-		"p.tar.gz": {gzipped(tarred("./a.html", page, "./.b/c.html", page)), []string{a, "@/.b/c.html pass hidden file"}, false},
-		"q.zip":    {zipped("./a.html", page, "../b.html", page, "c/./.d", page), []string{a, "@/b.html html " + page, "@/c/.d pass hidden file"}, false},
-		"r.zip":    {zippedLink("a.html", "b.html"), []string{"@/a.html lost link"}, false},
+		"a.wacz": {zipped("datapackage.json", "{}", "archive/data.warc.gz",
+			gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`),
+			[]string{"@/datapackage.json pass not an archive of the WACZ", "r html " + page,
+				"@/pages/pages.jsonl pass not an archive of the WACZ"}, false},
+		"b.zip": {zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)),
+			[]string{"@/in.zip lost archive within an archive",
+				"@/in.tar lost archive within an archive"}, false},
+		"c.zip": {zipped("a.html", page)[:60], []string{"@ lost bad zip"}, true},
+		"d.tar": {tarred("a.html", page, "b.html", page)[:1540],
+			[]string{a, "@/b.html lost read error", " lost bad tar"}, true},
+		"e.zip.gz": {gzipped(zipped("a.html", page)),
+			[]string{"@ lost zip that is not a file"}, false},
+		"f.zip": {flipped(zipped("a.html", page), 50),
+			[]string{"@/a.html lost read error"}, true},
+		"h.tar": {tarred("a.html", page) + tarred("b.html", page),
+			[]string{a, " lost data after the end of a tar"}, false},
+		"l.docx": {zipped("[Content_Types].xml", "<Types/>", "word/document.xml",
+			"<w:document><w:t>some words</w:t></w:document>"),
+			[]string{"@ lost not supported: office document"}, false},
+		// the checksum
+		"o.tar.gz": {flipped(gzipped(tarred("a.html", page)),
+			len(gzipped(tarred("a.html", page)))-6), []string{a, " lost bad gzip"}, true},
+		"p.tar.gz": {gzipped(tarred("./a.html", page, "./.b/c.html", page)),
+			[]string{a, "@/.b/c.html pass hidden file"}, false},
+		"q.zip": {zipped("./a.html", page, "../b.html", page, "c/./.d", page),
+			[]string{a, "@/b.html html " + page, "@/c/.d pass hidden file"}, false},
+		"r.zip": {zippedLink("a.html", "b.html"), []string{"@/a.html lost link"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(writeFiles(t, map[string]string{name: c.content}), name)
@@ -122,7 +140,8 @@ func TestSlowTar(t *testing.T) {
 	for _, format := range []Format{Detect, TextFile} {
 		for _, first := range []int{1, 6, 100, 261} {
 			content := tarred("a.html", page)
-			in := io.MultiReader(strings.NewReader(content[:first]), strings.NewReader(content[first:]))
+			in := io.MultiReader(strings.NewReader(content[:first]),
+				strings.NewReader(content[first:]))
 			got := readFiles(t, Options{Stdin: in, Format: format}, "-")
 			if format == TextFile && first < 7 {
 				continue // it may be a text
@@ -140,7 +159,8 @@ func TestContainerBombs(t *testing.T) {
 	path := filepath.Join(folder, "x.zip")
 	overlapping := zipped("a.html", strings.Repeat("x", 1000), "b.html", strings.Repeat("x", 1000))
 	for at := strings.Index(overlapping, "PK\x01\x02"); at >= 0; { // of the directory
-		overlapping = overlapping[:at+20] + string([]byte{byte(2 * len(overlapping) / 3), 0}) + overlapping[at+22:]
+		overlapping = overlapping[:at+20] + string([]byte{byte(2 * len(overlapping) / 3), 0}) +
+			overlapping[at+22:]
 		next := strings.Index(overlapping[at+1:], "PK\x01\x02")
 		if next < 0 {
 			break
@@ -150,15 +170,19 @@ func TestContainerBombs(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"overlapping":           {overlapping, "bad zip: its entries are larger"},
 		"a directory too large": {zipped(manyNames(300)...), "its directory is too large"},
-		"one letter":            {zipped("a.html", strings.Repeat("x", 64<<20), "b.html", page), "too large"},
+		"one letter": {zipped("a.html", strings.Repeat("x", 64<<20), "b.html", page),
+			"too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			os.WriteFile(path, []byte(c.content), 0o600)
 			c.content = ""
 			runtime.GC()
 			var records []Record
-			peak := testenv.PeakHeap(func() { records = readFiles(t, Options{MaxDocument: 1 << 20}, path) })
-			if len(records) == 0 || records[0].Skip == nil || !strings.Contains(records[0].Skip.Error(), c.want) {
+			peak := testenv.PeakHeap(func() {
+				records = readFiles(t, Options{MaxDocument: 1 << 20}, path)
+			})
+			if len(records) == 0 || records[0].Skip == nil ||
+				!strings.Contains(records[0].Skip.Error(), c.want) {
 				t.Errorf("%d records: %.200s", len(records), brief(records))
 			}
 			if peak > 80<<20 {
@@ -166,7 +190,8 @@ func TestContainerBombs(t *testing.T) {
 			}
 		})
 	}
-	h := &tar.Header{Name: "a.html", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"GNU.sparse.map": "0,0"}}
+	h := &tar.Header{Name: "a.html", Typeflag: tar.TypeReg,
+		PAXRecords: map[string]string{"GNU.sparse.map": "0,0"}}
 	if skip := passOverTar(h); skip == nil || skip.Reason != "sparse file" {
 		t.Errorf("%v", skip)
 	}
@@ -181,7 +206,8 @@ func TestZipOfManyEntries(t *testing.T) {
 	end = le.AppendUint64(le.AppendUint64(end, entries), entries)
 	end = append(end, make([]byte, 16)...)
 	end = le.AppendUint64(append(end, "PK\x06\x07\x00\x00\x00\x00"...), uint64(size))
-	end = append(end, "\x01\x00\x00\x00PK\x05\x06\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
+	end = append(end,
+		"\x01\x00\x00\x00PK\x05\x06\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"...)
 	file, err := os.Create(path)
 	must(t, err)
 	defer file.Close()
@@ -208,7 +234,9 @@ func manyNames(n int) (files []string) {
 }
 
 func FuzzContainers(f *testing.F) {
-	for _, files := range [][]string{{"a.html", page}, {"a/b.jsonl", `{"text":"t"}`, "c.warc", response("a", page)}, {"a.tar", tarred("b", "c")}, {}} {
+	for _, files := range [][]string{{"a.html", page},
+		{"a/b.jsonl", `{"text":"t"}`, "c.warc", response("a", page)},
+		{"a.tar", tarred("b", "c")}, {}} {
 		f.Add([]byte(zipped(files...)))
 		f.Add([]byte(tarred(files...)))
 		f.Add([]byte(gzipped(tarred(files...))))

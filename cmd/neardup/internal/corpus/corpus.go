@@ -112,7 +112,8 @@ func (s *Skip) Error() string {
 func (s *Skip) Unwrap() error { return s.Err }
 
 func tooLarge(limit int64) *Skip {
-	return &Skip{Reason: "too large", Detail: fmt.Sprintf("more than %d bytes", limit), Document: true}
+	return &Skip{Reason: "too large", Detail: fmt.Sprintf("more than %d bytes", limit),
+		Document: true}
 }
 
 // DefaultMaxDocument is the default of Options.MaxDocument: 16 MiB.
@@ -156,7 +157,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	if o.MaxDocument < 0 || o.MaxDocument > math.MaxInt/16 {
-		return o, fmt.Errorf("MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument, math.MaxInt/16, DefaultMaxDocument)
+		return o, fmt.Errorf("MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument,
+			math.MaxInt/16, DefaultMaxDocument)
 	}
 	if o.MaxDocument == 0 {
 		o.MaxDocument = DefaultMaxDocument

@@ -13,22 +13,27 @@ import (
 // folder.
 func crawlFilesOf(folder string) []string {
 	return []string{
-		folder + "archive/rec-1.warc.gz", gzipped(response("u", page)) + gzipped(record("resource", "urn:text:https://u/", "text/plain", "A page.")),
+		folder + "archive/rec-1.warc.gz", gzipped(response("u", page)) +
+			gzipped(record("resource", "urn:text:https://u/", "text/plain", "A page.")),
 		folder + "archive/rec-2.warc.gz", gzipped(response("v", page)),
-		folder + "datapackage.json", `{"profile":"data-package","resources":[],"text":"about the crawl"}`,
+		folder + "datapackage.json",
+		`{"profile":"data-package","resources":[],"text":"about the crawl"}`,
 		folder + "datapackage-digest.json", `{"path":"datapackage.json"}`,
 		folder + "indexes/index.cdxj", "com,example)/ 20260101000000 {\"url\":\"u\"}\n",
 		folder + "logs/crawl.log", `{"logLevel":"info","text":"it went well"}` + "\n",
 		folder + "pages/extraPages.jsonl", `{"url":"w","text":"A page."}` + "\n",
-		folder + "pages/pages.jsonl", `{"format":"json-pages-1.0","id":"pages"}` + "\n" + `{"url":"u","text":"A page."}` + "\n",
+		folder + "pages/pages.jsonl", `{"format":"json-pages-1.0","id":"pages"}` + "\n" +
+			`{"url":"u","text":"A page."}` + "\n",
 	}
 }
 
 // Only the web archives of a crawl have documents: in a folder, in one of several folders, in a
-// WACZ file, in a WACZ file with two files of one name, and in one that was unpacked and packed again.
+// WACZ file, in a WACZ file with two files of one name, and in one that was unpacked and packed
+// again.
 func TestCrawlFolders(t *testing.T) {
 	files := map[string]string{
-		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...), "again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),
+		"x.wacz": zipped(crawlFilesOf("")...), "again.wacz": zipped(crawlFilesOf("c/")...),
+		"again.zip": zipped(append(crawlFilesOf("c/"), "__MACOSX/c/._archive", "x")...),
 	}
 	for _, folder := range []string{"", "collections/c/", "collections/d/"} {
 		of := crawlFilesOf(folder)
@@ -39,7 +44,8 @@ func TestCrawlFolders(t *testing.T) {
 	files["twice.wacz"] = zipped(append(crawlFilesOf(""), "archive/.x", "", "archive/.x", "")...)
 	files["in/c.wacz"] = zipped(crawlFilesOf("")...)
 	root := writeFiles(t, files)
-	for input, folders := range map[string]int{"x.wacz": 1, "twice.wacz": 1, "again.wacz": 1, "again.zip": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
+	for input, folders := range map[string]int{"x.wacz": 1, "twice.wacz": 1, "again.wacz": 1,
+		"again.zip": 1, "in": 1, "in/collections": 2, "in/collections/c": 1} {
 		r := newReader(t, Options{}, filepath.Join(root, input))
 		var documents []string
 		for _, rec := range readAll(t, r) {
@@ -48,11 +54,13 @@ func TestCrawlFolders(t *testing.T) {
 			}
 		}
 		totals := r.Totals()[0]
-		if want := strings.Repeat(" u v", folders)[1:]; strings.Join(documents, " ") != want || totals.Skipped["not an archive of the WACZ"] < int64(folders) {
+		if want := strings.Repeat(" u v", folders)[1:]; strings.Join(documents, " ") != want ||
+			totals.Skipped["not an archive of the WACZ"] < int64(folders) {
 			t.Errorf("%s: documents %v, want %s; %+v", input, documents, want, totals)
 		}
 	}
-	other := writeFiles(t, map[string]string{"archive/a.warc": response("u", page), "pages/b.html": page})
+	other := writeFiles(t, map[string]string{"archive/a.warc": response("u", page),
+		"pages/b.html": page})
 	if records := readFiles(t, Options{}, other); len(records) != 2 || records[1].Skip != nil {
 		t.Errorf("another folder: %s", brief(records))
 	}
@@ -61,9 +69,13 @@ func TestCrawlFolders(t *testing.T) {
 // Code and data in the mirror of a site are not documents.
 func TestMirroredFolder(t *testing.T) {
 	folder := writeFiles(t, map[string]string{
-		"app.js": "words of code", "app.js.map": `{"version":3,"sources":["a"],"text":"words"}`, "style.css": "words", "style.css?v=3": "words", "style.css@v=4": "words",
-		"logo.svg": "<svg><text>words</text></svg>", "feed.xml": "<?xml version='1.0'?><rss><title>words</title></rss>", "feed": "<rss><title>words</title></rss>",
-		"manifest.webmanifest": `{"name":"words"}`, "index.html": page, "index.html?page=2": page, "about.js": "<!doctype html>" + page, "robots.txt": "User-agent: *",
+		"app.js": "words of code", "app.js.map": `{"version":3,"sources":["a"],"text":"words"}`,
+		"style.css": "words", "style.css?v=3": "words", "style.css@v=4": "words",
+		"logo.svg":             "<svg><text>words</text></svg>",
+		"feed.xml":             "<?xml version='1.0'?><rss><title>words</title></rss>",
+		"feed":                 "<rss><title>words</title></rss>",
+		"manifest.webmanifest": `{"name":"words"}`, "index.html": page, "index.html?page=2": page,
+		"about.js": "<!doctype html>" + page, "robots.txt": "User-agent: *",
 	})
 	var documents []string
 	for _, rec := range readFiles(t, Options{}, folder) {
@@ -73,7 +85,8 @@ func TestMirroredFolder(t *testing.T) {
 			t.Errorf("%s: %v", rec.Key, rec.Skip)
 		}
 	}
-	if got, want := fmt.Sprint(documents), "[about.js index.html index.html?page=2 robots.txt]"; got != want {
+	if got, want := fmt.Sprint(documents),
+		"[about.js index.html index.html?page=2 robots.txt]"; got != want {
 		t.Errorf("documents %s, want %s", got, want)
 	}
 }
@@ -85,8 +98,11 @@ func TestUTF16(t *testing.T) {
 		format Format
 		input  string
 	}{
-		"JSON lines": {JSONL, lines}, "JSON lines, detected": {Detect, lines}, "JSON": {Detect, "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"},
-		"a list": {Detect, "0123456789abcdef\tключ\r\n00000000000000ff\r\n"}, "text": {Detect, "some words, слова"}, "HTML": {Detect, "<!doctype html><p>some words, слова"},
+		"JSON lines": {JSONL, lines}, "JSON lines, detected": {Detect, lines},
+		"JSON":   {Detect, "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"},
+		"a list": {Detect, "0123456789abcdef\tключ\r\n00000000000000ff\r\n"},
+		"text":   {Detect, "some words, слова"}, "HTML": {Detect,
+			"<!doctype html><p>some words, слова"},
 		"short text": {TextFile, "я"},
 	} {
 		want := readString(t, Options{Format: c.format}, c.input)
@@ -102,9 +118,11 @@ func TestUTF16(t *testing.T) {
 				for _, input := range []string{string(encoded), gzipped(string(encoded))} {
 					got := readString(t, Options{Format: c.format}, input)
 					if brief(got) != brief(want) || len(want) == 0 || want[0].Skip != nil {
-						t.Errorf("%s, %v, mark %q: got\n%.300swant\n%.300s", name, order, mark, brief(got), brief(want))
+						t.Errorf("%s, %v, mark %q: got\n%.300swant\n%.300s", name, order, mark,
+							brief(got), brief(want))
 					}
-					if got[0].Kind != Fingerprint && !strings.HasSuffix(got[0].ContentType, "charset=utf-8") {
+					if got[0].Kind != Fingerprint &&
+						!strings.HasSuffix(got[0].ContentType, "charset=utf-8") {
 						t.Errorf("%s: type %q", name, got[0].ContentType)
 					}
 				}

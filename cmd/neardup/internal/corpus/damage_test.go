@@ -10,13 +10,14 @@ import (
 )
 
 // TestOneDamagedRecord damages one record. In a compressed file, all records before it are read,
-// and the file is broken. In a file that is not compressed, all records are read, except the records
-// that the length of a shortened record covers.
+// and the file is broken. In a file that is not compressed, all records are read, except the
+// records that the length of a shortened record covers.
 func TestOneDamagedRecord(t *testing.T) {
 	for name, wrap := range map[string]func(string) string{
 		"plain": func(s string) string { return s }, "gzip": gzipped,
 	} {
-		t.Run(name, func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { damageOne(t, rt, wrap) }) })
+		t.Run(name,
+			func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { damageOne(t, rt, wrap) }) })
 	}
 }
 
@@ -56,7 +57,8 @@ func damageOne(t *testing.T, rt *rapid.T, wrap func(string) string) {
 	for _, rec := range records {
 		if body, ok := want[rec.Key]; ok && rec.Skip == nil && string(rec.Content) == body {
 			delete(want, rec.Key)
-		} else if rec.Skip == nil && rec.Key != fmt.Sprintf("http://%d/", victim) && string(rec.Content) != bodies[rec.Key] {
+		} else if rec.Skip == nil && rec.Key != fmt.Sprintf("http://%d/", victim) &&
+			string(rec.Content) != bodies[rec.Key] {
 			rt.Errorf("an unexpected record: %s", brief([]Record{rec}))
 		}
 	}
@@ -64,7 +66,8 @@ func damageOne(t *testing.T, rt *rapid.T, wrap func(string) string) {
 		rt.Errorf("lost %v of\n%q\n%s", want, file.String(), brief(records))
 	}
 	if compressed && len(records) != n && brokenAmong(records) == 0 {
-		rt.Errorf("%d of %d records, and the file is not broken\n%s", len(records), n, brief(records))
+		rt.Errorf("%d of %d records, and the file is not broken\n%s", len(records), n,
+			brief(records))
 	}
 }
 
@@ -87,7 +90,8 @@ func TestTruncatedAnywhere(t *testing.T) {
 	a, b := response("a", page), response("b", page)
 	lines := `{"url":"u","text":"t"}` + "\n" + `{"url":"v","text":"\u00e9 t"}` + "\n"
 	for name, whole := range map[string]string{
-		"archive": a + b, "gzip": gzipped(a) + gzipped(b), "zstd": zstded(a) + zstded(b), "xz": xzed(a, 0) + xzed(b, 0), "lines": lines, "lines in gzip": gzipped(lines),
+		"archive": a + b, "gzip": gzipped(a) + gzipped(b), "zstd": zstded(a) + zstded(b),
+		"xz": xzed(a, 0) + xzed(b, 0), "lines": lines, "lines in gzip": gzipped(lines),
 	} {
 		step := 1
 		if testing.Short() {
@@ -95,7 +99,8 @@ func TestTruncatedAnywhere(t *testing.T) {
 		}
 		for n := 0; n < len(whole); n += step {
 			records := readString(t, Options{}, whole[:n])
-			if name == "archive" && n > len(a) && (len(records) == 0 || records[0].Key != "a" || records[0].Skip != nil) {
+			if name == "archive" && n > len(a) && (len(records) == 0 || records[0].Key != "a" ||
+				records[0].Skip != nil) {
 				t.Errorf("%s cut at %d: %s", name, n, brief(records))
 			}
 		}
@@ -106,11 +111,14 @@ func TestTruncatedAnywhere(t *testing.T) {
 func TestBzip2(t *testing.T) {
 	const line = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\xe2\x42\x04\xfa\x00\x00\x0a\xd9\x80\x00\x10\x10\x04\x00\x10\x02\x04\x16\x4a\x20\x00\x22\x26\x99\x36\x89\xfa\x84\x0d\x03\x40\xcc\xb4\x9c\x9b\xe3\xfd\x12\xcc\x1d\xd1\x77\x24\x53\x85\x09\x0e\x24\x20\x4f\xa0"
 	check(t, readString(t, Options{}, line+line), "u text t", "u text t")
-	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t", " lost truncated bzip2")
-	check(t, readString(t, Options{}, line+flipped(line, len(line)-2)), "u text t", "u text t", " lost bad bzip2")
+	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t",
+		" lost truncated bzip2")
+	check(t, readString(t, Options{}, line+flipped(line, len(line)-2)), "u text t", "u text t",
+		" lost bad bzip2")
 	folder := writeFiles(t, map[string]string{"x.jsonl.bz2": line, "y.u64le.bz2": line})
 	r := newReader(t, Options{}, folder)
-	if records := readAll(t, r); len(records) < 2 || records[0].Key != "u" || records[1].Kind != Fingerprint {
+	if records := readAll(t, r); len(records) < 2 || records[0].Key != "u" ||
+		records[1].Kind != Fingerprint {
 		t.Errorf("%s", brief(records))
 	}
 }
@@ -118,10 +126,13 @@ func TestBzip2(t *testing.T) {
 // TestUnsupportedZstd reads files of zstd --long=31 and of zstd -D.
 func TestUnsupportedZstd(t *testing.T) {
 	for file, want := range map[string]string{
-		"\x00\xa8\x01\x00\x00":     "at byte 6: its window is over 128 MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -",
-		"\x21\x07\x00\x01\x00\x00": "at byte 7: its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -",
+		"\x00\xa8\x01\x00\x00": "at byte 6: its window is over 128 MiB: decompress it, zstd " +
+			"-dc --long=31 FILE | neardup dedup -",
+		"\x21\x07\x00\x01\x00\x00": "at byte 7: its dictionary is not in it: decompress it, zstd " +
+			"-dc -D DICTIONARY FILE | neardup dedup -",
 	} {
-		if records := readString(t, Options{}, string(zstdMagic)+file); len(records) != 1 || records[0].Skip == nil || !strings.HasPrefix(records[0].Skip.Detail, want) {
+		if records := readString(t, Options{}, string(zstdMagic)+file); len(records) != 1 ||
+			records[0].Skip == nil || !strings.HasPrefix(records[0].Skip.Detail, want) {
 			t.Errorf("%s, want %s", brief(records), want)
 		}
 	}
@@ -134,12 +145,17 @@ func TestXZ(t *testing.T) {
 	check(t, readString(t, Options{}, six), slices.Repeat([]string{"u text t"}, 6)...)
 	line := xzed(`{"url":"u","text":"t"}`+"\n", 0)
 	check(t, readString(t, Options{}, line+"\x00\x00\x00\x00"+line), "u text t", "u text t")
-	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t", "u text t", " lost truncated xz")
-	check(t, readString(t, Options{}, line+flipped(line, len(line)-9)), "u text t", "u text t", " lost bad xz")
-	check(t, readString(t, Options{}, line+"rubbish, more than a header has"), "u text t", " lost bad xz")
+	check(t, readString(t, Options{}, line+line[:len(line)-20]), "u text t", "u text t",
+		" lost truncated xz")
+	check(t, readString(t, Options{}, line+flipped(line, len(line)-9)), "u text t", "u text t",
+		" lost bad xz")
+	check(t, readString(t, Options{}, line+"rubbish, more than a header has"), "u text t",
+		" lost bad xz")
 	check(t, readString(t, Options{}, string(xzMagic)), " lost truncated xz")
-	folder := writeFiles(t, map[string]string{"x.jsonl.xz": line, "y.tar.xz": xzed(tarred("x.html", page), 0), "y.u64le.xz": line})
-	if records := readFiles(t, Options{}, folder); len(records) < 3 || records[0].Key != "u" || string(records[1].Content) != page || records[2].Kind != Fingerprint {
+	folder := writeFiles(t, map[string]string{"x.jsonl.xz": line,
+		"y.tar.xz": xzed(tarred("x.html", page), 0), "y.u64le.xz": line})
+	if records := readFiles(t, Options{}, folder); len(records) < 3 || records[0].Key != "u" ||
+		string(records[1].Content) != page || records[2].Kind != Fingerprint {
 		t.Errorf("%s", brief(records))
 	}
 }

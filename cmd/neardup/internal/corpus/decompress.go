@@ -28,15 +28,17 @@ const (
 )
 
 var (
-	bzip2Magic      = []byte("BZh")
-	gzipMagic       = []byte{0x1f, 0x8b, 8}
-	xzMagic         = []byte("\xfd7zXZ\x00")
-	zstdMagic       = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18} // a skippable frame with a dictionary, as in .warc.zst files
+	bzip2Magic = []byte("BZh")
+	gzipMagic  = []byte{0x1f, 0x8b, 8}
+	xzMagic    = []byte("\xfd7zXZ\x00")
+	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	// a skippable frame with a dictionary, as in .warc.zst files
+	dictionaryMagic = []byte{0x5d, 0x2a, 0x4d, 0x18}
 )
 
 // zstdOptions make a decoder run on the goroutine of its reader, so that it need not be closed.
-var zstdOptions = []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)}
+var zstdOptions = []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+	zstd.WithDecoderMaxWindow(maxWindow)}
 
 // corruption is an error that ended the reading of a file before its end.
 type corruption struct {
@@ -46,7 +48,9 @@ type corruption struct {
 	err     error
 }
 
-func (c *corruption) Error() string { return fmt.Sprintf("%s at byte %d: %v", c.reason, c.at, c.err) }
+func (c *corruption) Error() string {
+	return fmt.Sprintf("%s at byte %d: %v", c.reason, c.at, c.err)
+}
 func (c *corruption) Unwrap() error { return c.err }
 
 // skip returns the Skip of the record that the corruption ended.
@@ -140,7 +144,8 @@ func (d *decompressor) open() (err error) {
 		d.format = "xz"
 		d.z, err = xz.NewReader(d.in, maxWindow)
 		return err
-	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], dictionaryMagic[1:]):
+	case bytes.Equal(head, zstdMagic), len(head) == 4 && head[0]&0xf0 == 0x50 &&
+		bytes.Equal(head[1:], dictionaryMagic[1:]):
 		d.format = "zstd"
 		d.z, err = d.openZstd(head)
 		return err
@@ -188,7 +193,8 @@ func (d *decompressor) readDictionary() ([]byte, error) {
 	if !bytes.HasPrefix(stored.Bytes(), zstdMagic) {
 		return nil, nil
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDictionary))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(maxDictionary))
 	if err != nil {
 		return nil, err
 	}
@@ -278,11 +284,14 @@ func (d *decompressor) corrupt(err error) error {
 	}
 	switch { // the file may be intact
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
-		c.err = fmt.Errorf("its window is over %d MiB: decompress it, zstd -dc --long=31 FILE | neardup dedup -", maxWindow>>20)
+		c.err = fmt.Errorf("its window is over %d MiB: decompress it, zstd -dc --long=31 FILE | "+
+			"neardup dedup -", maxWindow>>20)
 	case errors.Is(err, zstd.ErrUnknownDictionary):
-		c.err = errors.New("its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY FILE | neardup dedup -")
+		c.err = errors.New("its dictionary is not in it: decompress it, zstd -dc -D DICTIONARY " +
+			"FILE | neardup dedup -")
 	case errors.Is(err, xz.ErrMemlimit):
-		c.err = fmt.Errorf("its dictionary is over %d MiB: decompress it, xz -dc FILE | neardup dedup -", maxWindow>>20)
+		c.err = fmt.Errorf("its dictionary is over %d MiB: decompress it, xz -dc FILE | neardup "+
+			"dedup -", maxWindow>>20)
 	}
 	return c
 }

@@ -20,16 +20,17 @@ const (
 	// Detect, the zero value, detects the format of each file. WARC and JSON are detected by the
 	// first bytes, then the extension before .gz, .bz2, .xz or .zst decides, then the first lines.
 	// Other text is Text or HTML. A file of another format is one skip.
-	Detect       Format = ""
-	WARC         Format = "warc"         // WARC 0.17, 0.18, 1.0 and 1.1
-	WET          Format = "wet"          // WARC files with the text of pages
-	JSONL        Format = "jsonl"        // an object per line
-	JSON         Format = "json"         // an array of objects, or objects over any number of lines
-	HTMLFile     Format = "html"         // a page per file
-	TextFile     Format = "text"         // a text per file
-	Fingerprints Format = "fingerprints" // a fingerprint per line, optionally with a tab and a key; see notation
-	Decimal      Format = "decimal"      // a decimal number per line; the rest of a line is ignored
-	U64LE        Format = "u64le"        // fingerprints of 8 bytes, little-endian
+	Detect   Format = ""
+	WARC     Format = "warc"  // WARC 0.17, 0.18, 1.0 and 1.1
+	WET      Format = "wet"   // WARC files with the text of pages
+	JSONL    Format = "jsonl" // an object per line
+	JSON     Format = "json"  // an array of objects, or objects over any number of lines
+	HTMLFile Format = "html"  // a page per file
+	TextFile Format = "text"  // a text per file
+	// a fingerprint per line, optionally with a tab and a key; see notation
+	Fingerprints Format = "fingerprints"
+	Decimal      Format = "decimal" // a decimal number per line; the rest of a line is ignored
+	U64LE        Format = "u64le"   // fingerprints of 8 bytes, little-endian
 )
 
 // formats lists all formats.
@@ -61,7 +62,8 @@ func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Detect, nil
 	}
-	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s, strings.Join(names, ", "))
+	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s,
+		strings.Join(names, ", "))
 }
 
 const (
@@ -111,8 +113,10 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 		return HTMLFile, nil
 	case isFingerprintList(lines):
 		return Fingerprints, nil
-	case len(lines) > 0 && !slices.ContainsFunc(lines, func(line string) bool { return !isURL(line) }):
-		return Detect, notSupported("a list of URLs", "it has no text: crawl them first, and pass the files of the crawler")
+	case len(lines) > 0 &&
+		!slices.ContainsFunc(lines, func(line string) bool { return !isURL(line) }):
+		return Detect, notSupported("a list of URLs",
+			"it has no text: crawl them first, and pass the files of the crawler")
 	case named == TextFile || kind == Text:
 		return TextFile, nil
 	}
@@ -127,7 +131,8 @@ func formatByStart(name string, head []byte) Format {
 		return WARC
 	}
 	ext, named := extension(name), formatByName(name)
-	if codeByName[ext] != "" && !strings.HasPrefix(ext, ".json") || named != Detect && named != TextFile {
+	if codeByName[ext] != "" && !strings.HasPrefix(ext, ".json") || named != Detect &&
+		named != TextFile {
 		return Detect
 	}
 	rest, isArray := bytes.CutPrefix(head, []byte("["))
@@ -183,20 +188,24 @@ func formatByName(name string) Format {
 // unsupported has the name of formats that are not read, and advice, by extension. Without it, a
 // text file of such a format would be one document.
 var unsupported = map[string][2]string{
-	".csv": csv, ".tsv": csv, ".mht": mhtml, ".mhtml": mhtml, ".cdx": cdx, ".cdxj": cdx, ".parquet": parquet,
+	".csv": csv, ".tsv": csv, ".mht": mhtml, ".mhtml": mhtml, ".cdx": cdx, ".cdxj": cdx,
+	".parquet": parquet,
 }
 
 var (
-	csv = [2]string{"CSV", `convert it to JSON Lines: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); ` +
-		`[print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -`}
+	csv = [2]string{"CSV",
+		`convert it to JSON Lines: python3 -c "import csv,json,sys; csv.field_size_limit(1<<30); ` +
+			`[print(json.dumps(r)) for r in csv.DictReader(sys.stdin)]" < FILE | neardup dedup --format jsonl --content-field COLUMN -`}
 	mhtml   = [2]string{"MHTML", "save the page as HTML"}
 	cdx     = [2]string{"CDX", "an index of web archives has no text: pass the archives"}
-	parquet = [2]string{"Parquet", "convert it to JSON Lines: go install github.com/neardup/neardup/cmd/neardup-parquet@latest; " +
+	parquet = [2]string{"Parquet", "convert it to JSON Lines: go install " +
+		"github.com/neardup/neardup/cmd/neardup-parquet@latest; " +
 		"neardup-parquet FILE | neardup dedup --format jsonl -"}
 )
 
 func notSupported(name, advice string) *Skip {
-	return &Skip{Reason: "not supported: " + name, Detail: advice, Document: true, Unrecognized: true}
+	return &Skip{Reason: "not supported: " + name, Detail: advice, Document: true,
+		Unrecognized: true}
 }
 
 var urlLine = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
@@ -224,13 +233,17 @@ func kindOf(contentType, name string, content []byte) (Kind, error) {
 
 // codeByName has the media types of code and data of a site by extension.
 var codeByName = map[string]string{
-	".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript", ".cjs": "text/javascript",
-	".map": "application/json", ".json": "application/json", ".webmanifest": "application/json", ".jsonld": "application/json",
-	".svg": "image/svg+xml", ".xml": "application/xml", ".xsl": "application/xml", ".rdf": "application/xml",
+	".css": "text/css", ".js": "text/javascript", ".mjs": "text/javascript",
+	".cjs": "text/javascript",
+	".map": "application/json", ".json": "application/json", ".webmanifest": "application/json",
+	".jsonld": "application/json",
+	".svg":    "image/svg+xml", ".xml": "application/xml", ".xsl": "application/xml",
+	".rdf": "application/xml",
 	".rss": "application/rss+xml", ".atom": "application/atom+xml",
 }
 
-var xmlStart = regexp.MustCompile(`^(?s:<\?xml\b|(<!--.*?-->\s*)?<(svg|rss|feed|urlset|sitemapindex|opml|rdf:RDF)[\s>])`)
+var xmlStart = regexp.MustCompile(
+	`^(?s:<\?xml\b|(<!--.*?-->\s*)?<(svg|rss|feed|urlset|sitemapindex|opml|rdf:RDF)[\s>])`)
 
 // dataByContent returns the media type of JSON and XML, or "" for other text.
 func dataByContent(content []byte) string {

@@ -33,15 +33,18 @@ func TestDetect(t *testing.T) {
 		{"-", "<?xml version='1.0'?><html xmlns='x'>", HTMLFile, ""},
 		{"-", "some words", TextFile, ""},
 		{"-", "été", TextFile, ""},
-		{"-", "x\x00" + strings.Repeat("é", sniffBytes)[1:sniffBytes-1], Detect, "not text: application/octet-stream"},
-		{"-", "x" + strings.Repeat("é", sniffBytes)[:sniffBytes-1], TextFile, ""}, // cut inside a character
+		{"-", "x\x00" + strings.Repeat("é", sniffBytes)[1:sniffBytes-1], Detect,
+			"not text: application/octet-stream"},
+		// cut inside a character
+		{"-", "x" + strings.Repeat("é", sniffBytes)[:sniffBytes-1], TextFile, ""},
 		{"-", "0123456789abcdef\n0123456789abcde0\tkey\n", Fingerprints, ""},
 		{"-", "0123456789abcdef", Fingerprints, ""},
 		{"-", "0xff\n\n0x1", Fingerprints, ""},
 		{"-", "18446744073709551615\r\n12345678901234567890\tb", Fingerprints, ""},
 		{"-", "2024\n2025\n", TextFile, ""},
 		{"-", "0123456789abcdef\nbut then words", TextFile, ""},
-		{"-", strings.Repeat("0123456789abcdef\n", 1000)[:sniffBytes], Fingerprints, ""}, // cut inside a line
+		// cut inside a line
+		{"-", strings.Repeat("0123456789abcdef\n", 1000)[:sniffBytes], Fingerprints, ""},
 		{"-", "", Detect, "empty"},
 		{"x.json", "[\n {\"a\":1}]", JSON, ""},
 		{"x.json", "{\n \"a\":1}", JSON, ""},
@@ -59,16 +62,19 @@ func TestDetect(t *testing.T) {
 		{"x.csv", "words", Detect, "not supported: CSV"},
 		{"-", "Well, then\nshe said, no\nand left, soon\n", TextFile, ""},
 		{"-", "one,two\nthree\nfour,five,six\n", TextFile, ""},
-		{"x.csv", "id,phash\n1,8f373714acfcf4d0\n2,8f373714acfcf4d1\n", Detect, "not supported: CSV"},
+		{"x.csv", "id,phash\n1,8f373714acfcf4d0\n2,8f373714acfcf4d1\n", Detect,
+			"not supported: CSV"},
 		{"x.txt", "8f373714acfcf4d0\n8f373714acfcf4d1\n", Fingerprints, ""},
 		{"-", "p:8f373714acfcf4d0\ta.png\n", Fingerprints, ""},
 		{"-", "-8128481726486315824\n-8128481726486315825\n", Fingerprints, ""},
 		{"-", "8f373714acfcf4d0, so they say\n", TextFile, ""},
 		{"x.txt", "0123456789abcdef\n0123456789abcde0\nxyz\n0123456789abcde1\n", Fingerprints, ""},
 		{"-", "xyz\n0123456789abcdef\tkey\n0123456789abcde0\tkey\n", Fingerprints, ""},
-		{"x.txt", "of the two\n0123456789abcdef\nand\n0123456789abcde0\none is wrong\n", TextFile, ""},
+		{"x.txt", "of the two\n0123456789abcdef\nand\n0123456789abcde0\none is wrong\n", TextFile,
+			""},
 		{"x.txt", "https://example.com/\nhttp://example.com/a b\n", TextFile, ""},
-		{"x.txt", "https://example.com/\n\nhttp://example.com/a\r\n", Detect, "not supported: a list of URLs"},
+		{"x.txt", "https://example.com/\n\nhttp://example.com/a\r\n", Detect,
+			"not supported: a list of URLs"},
 		{"x.txt", "In 2024 the company made many changes to its policy.\n", TextFile, ""},
 		{"x.mht", "some words", Detect, "not supported: MHTML"},
 		{"x.cdxj", "", Detect, "not supported: CDX"},
@@ -80,18 +86,22 @@ func TestDetect(t *testing.T) {
 			reason = problem.Reason
 		}
 		if format != test.format || reason != test.problem {
-			t.Errorf("%s, %.40q: got %q, %q, want %q, %q", test.name, test.head, format, reason, test.format, test.problem)
+			t.Errorf("%s, %.40q: got %q, %q, want %q, %q", test.name, test.head, format, reason,
+				test.format, test.problem)
 		}
 	}
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{Detect, WARC, WET, JSONL, JSON, HTMLFile, TextFile, Fingerprints, Decimal, U64LE} {
+	for _, f := range []Format{Detect, WARC, WET, JSONL, JSON, HTMLFile, TextFile, Fingerprints,
+		Decimal, U64LE} {
 		if got, err := ParseFormat(string(f)); got != f || err != nil {
 			t.Errorf("%q: %q, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), "warc, wet, jsonl, json, html, text, fingerprints, decimal, u64le") {
+	if _, err := ParseFormat("pdf"); err == nil ||
+		!strings.Contains(err.Error(),
+			"warc, wet, jsonl, json, html, text, fingerprints, decimal, u64le") {
 		t.Errorf("pdf: %v", err)
 	}
 }

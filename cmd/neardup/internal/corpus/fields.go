@@ -37,7 +37,8 @@ const bodySimhash = "hash.body_simhash"
 // first name counts. A dot leads into an object.
 var usualFields = [fields][]string{
 	keyField: {
-		"url",                          // crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
+		// crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
+		"url",
 		"id",                           // datatrove, Dolma
 		"key",                          // neardup
 		"request.endpoint",             // katana -jsonl
@@ -56,8 +57,11 @@ var usualFields = [fields][]string{
 		"body",          // httpx -json -include-response, Scrapy
 	},
 	typeField: {
-		"content_type",                                                                                    // httpx
-		"response.headers.content_type", "response.headers.Content-Type", "response.headers.content-type", // katana
+		// httpx
+		"content_type",
+		// katana
+		"response.headers.content_type", "response.headers.Content-Type",
+		"response.headers.content-type",
 	},
 	fingerprintField: {"fingerprint", bodySimhash},
 	statusField: {
@@ -80,8 +84,10 @@ type fieldNames struct {
 }
 
 func newFieldNames(named *Fields) *fieldNames {
-	f := &fieldNames{names: usualFields, wanted: make(map[string]bool), objects: make(map[string]bool)}
-	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope, contentField: named.Content} {
+	f := &fieldNames{names: usualFields, wanted: make(map[string]bool),
+		objects: make(map[string]bool)}
+	for field, name := range map[field]string{keyField: named.Key, scopeField: named.Scope,
+		contentField: named.Content} {
 		if name != "" {
 			f.names[field] = []string{name}
 		}
@@ -104,7 +110,8 @@ func (f *fieldNames) missing(list bool) string {
 	if list {
 		return fmt.Sprintf("there is no field %s", strings.Join(f.names[fingerprintField], ", "))
 	}
-	return fmt.Sprintf("there is no string field %s; --content-field names another one", strings.Join(f.names[contentField], ", "))
+	return fmt.Sprintf("there is no string field %s; --content-field names another one",
+		strings.Join(f.names[contentField], ", "))
 }
 
 // value is a field of a record. The zero value means that the record has no such field.
@@ -141,7 +148,8 @@ func (v *values) isOutput() bool {
 // newDecoder returns a decoder of a record that allows duplicate names and, in a string, half of a
 // surrogate pair.
 func newDecoder(record []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return jsontext.NewDecoder(bytes.NewBuffer(record), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 }
 
 // find returns the fields of a record, which must be one object. Each run of bytes that are not
@@ -210,7 +218,9 @@ func withoutNaN(record []byte) []byte {
 // read reads an object, and the objects in it that may have wanted fields, into all. The nesting of
 // these objects is bounded by the dots in the names. Of a name that occurs twice, the last value
 // counts.
-func (f *fieldNames) read(d *jsontext.Decoder, record []byte, path string, all map[string]jsontext.Value) error {
+func (f *fieldNames) read(
+	d *jsontext.Decoder, record []byte, path string, all map[string]jsontext.Value,
+) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
@@ -233,7 +243,8 @@ func (f *fieldNames) read(d *jsontext.Decoder, record []byte, path string, all m
 		kind := value.Kind()
 		if f.wanted[name] && (kind == '"' || kind == '0' || kind == '[' && name == "matches") {
 			end := int(d.InputOffset())
-			all[name] = record[end-len(value) : end] // the value itself is in the buffer of the decoder
+			// the value itself is in the buffer of the decoder
+			all[name] = record[end-len(value) : end]
 		}
 	}
 	_, err := d.ReadToken() // the closing brace

@@ -26,7 +26,8 @@ func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 		}
 	}
 	if format == WARC && !isCompressed(input) {
-		if got, want := brief(readString(t, opts, zstded(string(input)))), brief(records); got != want {
+		if got, want := brief(readString(t, opts, zstded(string(input)))),
+			brief(records); got != want {
 			t.Errorf("compressed, the records are\n%swant\n%s", got, want)
 		}
 	}
@@ -35,16 +36,22 @@ func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 
 // isCompressed reports whether an input would be decompressed, or decoded from UTF-16.
 func isCompressed(input []byte) bool {
-	return mediatype.IsUTF16(input) || bytes.HasPrefix(input, gzipMagic) || bytes.HasPrefix(input, bzip2Magic) || bytes.HasPrefix(input, xzMagic) || bytes.HasPrefix(input, zstdMagic) ||
+	return mediatype.IsUTF16(input) || bytes.HasPrefix(input, gzipMagic) ||
+		bytes.HasPrefix(input, bzip2Magic) || bytes.HasPrefix(input, xzMagic) ||
+		bytes.HasPrefix(input, zstdMagic) ||
 		len(input) >= 4 && input[0]&0xf0 == 0x50 && bytes.Equal(input[1:4], dictionaryMagic[1:])
 }
 
 func FuzzWARC(f *testing.F) {
 	a, b := response("a", page), response("b", page)
 	for _, seed := range []string{
-		a + b, gzipped(a) + gzipped(b), zstded(a) + zstded(b), withLength(a, "Content-Length: 9") + b,
-		withLength(a, "Content-Length: 200") + b, withLength(a, "X: ") + b, a + "rubbish\r\n" + b, "\x5d\x2a\x4d\x18\x04\x00\x00\x00\x37\xa4\x30\xec" + zstded(a), gzipped(a)[:60] + gzipped(b),
-		gzipped(a + b)[:90], "WARC/1.0\n\n\n\n", "WARC/1.0\r\n \r\n : \r\n\r\n", gzipped("") + gzipped(a), a[:50],
+		a + b, gzipped(a) + gzipped(b), zstded(a) + zstded(b),
+		withLength(a, "Content-Length: 9") + b,
+		withLength(a, "Content-Length: 200") + b, withLength(a, "X: ") + b, a + "rubbish\r\n" + b,
+		"\x5d\x2a\x4d\x18\x04\x00\x00\x00\x37\xa4\x30\xec" + zstded(a),
+		gzipped(a)[:60] + gzipped(b),
+		gzipped(a + b)[:90], "WARC/1.0\n\n\n\n", "WARC/1.0\r\n \r\n : \r\n\r\n",
+		gzipped("") + gzipped(a), a[:50],
 	} {
 		f.Add([]byte(seed))
 	}
@@ -54,7 +61,8 @@ func FuzzWARC(f *testing.F) {
 			t.Error("no record, no skip")
 		}
 		if recordStart(input) { // a record before it is not affected
-			check(t, readString(t, Options{Format: WARC, MaxDocument: 1000}, a+string(input))[:1], "a html "+page)
+			check(t, readString(t, Options{Format: WARC, MaxDocument: 1000}, a+string(input))[:1],
+				"a html "+page)
 		}
 	})
 }
@@ -63,15 +71,21 @@ func FuzzHTTP(f *testing.F) {
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	for _, seed := range []string{
 		html + "\r\n" + page, html + "Transfer-Encoding: chunked\r\n\r\n" + chunked(page, 5),
-		html + "Content-Encoding: gzip\r\n\r\n" + gzipped(page), html + "Content-Encoding: deflate\r\n\r\n" + zlibbed(page),
-		html + "Content-Encoding: deflate\r\n\r\n" + deflated(page), html + "Content-Encoding: zstd\r\n\r\n" + zstded(page),
-		html + "Content-Encoding: gzip, br\r\n\r\n" + page, html + "Content-Encoding: br\r\n\r\n" + brotlied(page), "HTTP/1.1 100\r\n\r\n" + html + "\r\n" + page,
+		html + "Content-Encoding: gzip\r\n\r\n" + gzipped(page),
+		html + "Content-Encoding: deflate\r\n\r\n" + zlibbed(page),
+		html + "Content-Encoding: deflate\r\n\r\n" + deflated(page),
+		html + "Content-Encoding: zstd\r\n\r\n" + zstded(page),
+		html + "Content-Encoding: gzip, br\r\n\r\n" + page,
+		html + "Content-Encoding: br\r\n\r\n" + brotlied(page),
+		"HTTP/1.1 100\r\n\r\n" + html + "\r\n" + page,
 	} {
 		f.Add([]byte(seed))
 	}
-	a := &archive{pages: map[uint64]bool{}, source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
+	a := &archive{pages: map[uint64]bool{},
+		source: &source{run: &run{Reader: &Reader{opts: Options{MaxDocument: 1000}}}}}
 	f.Fuzz(func(t *testing.T, message []byte) {
-		h := recordHeader{kind: "response", contentType: "application/http", length: int64(len(message))}
+		h := recordHeader{kind: "response", contentType: "application/http",
+			length: int64(len(message))}
 		before := bytes.Clone(message)
 		a.content = message
 		u := a.interpret(h, h.length)
@@ -87,7 +101,8 @@ func FuzzHTTP(f *testing.F) {
 		a.content = before
 		direct := a.interpret(h, h.length)
 		direct.reader = u.reader
-		if again := direct.Parse(); !bytes.Equal(rec.Content, again.Content) || (rec.Skip == nil) != (again.Skip == nil) {
+		if again := direct.Parse(); !bytes.Equal(rec.Content, again.Content) ||
+			(rec.Skip == nil) != (again.Skip == nil) {
 			t.Errorf("parsed later: %+v; at once: %+v", rec, again)
 		}
 	})
@@ -95,8 +110,10 @@ func FuzzHTTP(f *testing.F) {
 
 func FuzzJSONLines(f *testing.F) {
 	for _, seed := range []string{
-		`{"url":"u","text":"t"}`, `{"id":1,"html":"\ud83d\ude00\\\"","x":[{"y":"}"}]}` + "\n{", `{"key":"k","fingerprint":"0xff"}`, "{}", "[]\n\n \n1", `{"":""}`,
-		`{"x":NaN,"url":-Infinity}`, `{"data":[{"text":"t"},{}]}`, "{\"a\xff\":\"\xff\xfe\"}", `{"a\u12g4":1}`, `{"a\u12":"b"}`, `{"a\x":1}`, `"\`, "\"\x1f\"", `{"a":"b"c"d"}`, `"a""b"`,
+		`{"url":"u","text":"t"}`, `{"id":1,"html":"\ud83d\ude00\\\"","x":[{"y":"}"}]}` + "\n{",
+		`{"key":"k","fingerprint":"0xff"}`, "{}", "[]\n\n \n1", `{"":""}`,
+		`{"x":NaN,"url":-Infinity}`, `{"data":[{"text":"t"},{}]}`, "{\"a\xff\":\"\xff\xfe\"}",
+		`{"a\u12g4":1}`, `{"a\u12":"b"}`, `{"a\x":1}`, `"\`, "\"\x1f\"", `{"a":"b"c"d"}`, `"a""b"`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -106,7 +123,8 @@ func FuzzJSONLines(f *testing.F) {
 			return
 		}
 		n := 0
-		for line := range bytes.SplitSeq(bytes.TrimPrefix(input, []byte("\xef\xbb\xbf")), []byte{'\n'}) {
+		for line := range bytes.SplitSeq(bytes.TrimPrefix(input, []byte("\xef\xbb\xbf")),
+			[]byte{'\n'}) {
 			if len(bytes.TrimSpace(line)) > 0 {
 				n++
 				compareFields(t, line)
@@ -120,13 +138,15 @@ func FuzzJSONLines(f *testing.F) {
 
 // An array has as many records as objects for encoding/json.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{`[{"url":"u","text":"t"},{"text":"]"}]`, "{\n\"text\":\"\\\"}\"}{}", "[1,[2,{}],]", `["a""b"]`, "[[[", "]}", "\xef\xbb\xbf[]"} {
+	for _, seed := range []string{`[{"url":"u","text":"t"},{"text":"]"}]`,
+		"{\n\"text\":\"\\\"}\"}{}", "[1,[2,{}],]", `["a""b"]`, "[[[", "]}", "\xef\xbb\xbf[]"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		records := fuzzRead(t, JSON, input)
 		var objects []map[string]json.RawMessage
-		if isCompressed(input) || json.Unmarshal(input, &objects) != nil || objects == nil || len(records) == max(1, len(objects)) {
+		if isCompressed(input) || json.Unmarshal(input, &objects) != nil || objects == nil ||
+			len(records) == max(1, len(objects)) {
 			return
 		}
 		t.Errorf("%d records of %d objects", len(records), len(objects))
@@ -134,7 +154,9 @@ func FuzzJSON(f *testing.F) {
 }
 
 func FuzzDetect(f *testing.F) {
-	for _, seed := range []string{response("a", page), gzipped(page), zstded(page), `{"text":"t"}`, "[{}]", "{\n}", "a,b\n1,2\n3,4\n", "http://a", gzipped(tarred("a", "b")), page, "words", "0123456789abcdef\n", "\x89PNG", ""} {
+	for _, seed := range []string{response("a", page), gzipped(page), zstded(page), `{"text":"t"}`,
+		"[{}]", "{\n}", "a,b\n1,2\n3,4\n", "http://a", gzipped(tarred("a", "b")), page, "words",
+		"0123456789abcdef\n", "\x89PNG", ""} {
 		f.Add(seed, "x.html")
 		f.Add(seed, "-")
 	}

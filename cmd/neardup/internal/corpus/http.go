@@ -46,7 +46,9 @@ func parseHTTP(block []byte) (payload, *Skip) {
 	}
 	if !ok {
 		line, _, _ := bytes.Cut(block[:min(len(block), 60)], []byte{'\n'})
-		return payload{}, &Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)), Document: true}
+		return payload{},
+			&Skip{Reason: "bad http", Detail: "no status line: " + strconv.Quote(string(line)),
+				Document: true}
 	}
 	fields := headerFields(header)
 	p := payload{status: status, body: body, encodings: codings(fields["content-encoding"])}
@@ -112,7 +114,8 @@ func dechunk(body []byte) []byte {
 	out := make([]byte, 0, len(body))
 	for rest := body; len(rest) > 0; {
 		line, data, hasEnd := bytes.Cut(rest, []byte{'\n'})
-		digits, _, _ := bytes.Cut(line[:min(len(line), 1<<10)], []byte{';'}) // an extension follows it
+		// an extension follows it
+		digits, _, _ := bytes.Cut(line[:min(len(line), 1<<10)], []byte{';'})
 		size, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 28)
 		switch {
 		case err != nil || !hasEnd:
@@ -150,7 +153,8 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 		encodings = []string{"gzip"}
 	}
 	if len(encodings) > maxEncodings {
-		return nil, &Skip{Reason: "too many content encodings", Detail: fmt.Sprintf("more than %d", maxEncodings)}
+		return nil, &Skip{Reason: "too many content encodings",
+			Detail: fmt.Sprintf("more than %d", maxEncodings)}
 	}
 	for _, name := range slices.Backward(encodings) {
 		r, err := openBody(name, body)
@@ -159,7 +163,8 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 		}
 		if err == nil {
 			body, err = io.ReadAll(io.LimitReader(r, limit+1))
-			if len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)) {
+			if len(body) > 0 && (errors.Is(err, io.ErrUnexpectedEOF) ||
+				errors.Is(err, gzip.ErrHeader)) {
 				err = nil // the body is truncated, or other data follows the last member
 			}
 		}
@@ -211,5 +216,6 @@ func isBrotli(body []byte) bool {
 
 // looksDecoded reports whether a body can be read as it is.
 func looksDecoded(body []byte) bool {
-	return len(body) == 0 || mediatype.IsText(body) || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
+	return len(body) == 0 || mediatype.IsText(body) ||
+		bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'<'})
 }

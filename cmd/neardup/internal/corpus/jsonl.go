@@ -28,16 +28,21 @@ func (s *source) jsonValues() {
 				s.w.advance(1)
 				continue
 			case !more && inArray && s.w.corruption() == nil:
-				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end", Document: true, Broken: true})
+				s.skip(s.w.pos, "", &Skip{Reason: "truncated json", Detail: "the array has no end",
+					Document: true, Broken: true})
 			}
 			return more
 		}
-	}, func(dst []byte, limit int) ([]byte, int64, bool) { return s.w.cut(dst, limit, new(valueCutter).next) })
+	}, func(dst []byte, limit int) ([]byte, int64, bool) {
+		return s.w.cut(dst, limit, new(valueCutter).next)
+	})
 }
 
 // objects reads an object with cut, as lookahead.line reads a line, each time that begin returns
 // true.
-func (s *source) objects(begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool)) {
+func (s *source) objects(
+	begin func() bool, cut func(dst []byte, limit int) (part []byte, size int64, whole bool),
+) {
 	s.w.skipMark()
 	opts := &s.opts // the records must not keep the buffers of s
 	limit := lineFactor*opts.MaxDocument + 64<<10
@@ -53,7 +58,8 @@ func (s *source) objects(begin func() bool, cut func(dst []byte, limit int) (par
 		case len(bytes.TrimSpace(object)) > 0:
 			u := &RawRecord{record: Record{Offset: offset}, bytes: cap(object)}
 			if opts.Originals != nil {
-				u.record.Original = &Original{Format: JSONL, Compressed: s.w.compressed(), Body: object}
+				u.record.Original = &Original{Format: JSONL,
+					Compressed: s.w.compressed(), Body: object}
 			}
 			u.parse = func(rec *Record) { rec.setJSON(object, opts, false) }
 			more = s.sendRaw(u)
@@ -149,7 +155,8 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	case size > opts.MaxDocument:
 		rec.Skip = tooLarge(opts.MaxDocument)
 	default:
-		if rec.Kind, err = kindOfField(content.name, string(o[typeField].text()), text); err != nil {
+		if rec.Kind, err = kindOfField(content.name, string(o[typeField].text()),
+			text); err != nil {
 			skip(err.Error(), "", nil)
 			return
 		}

@@ -8,7 +8,9 @@ import (
 
 // UnquoteKey undoes QuoteKey, which returns one line without control characters.
 func FuzzQuoteKey(f *testing.F) {
-	for _, key := range []string{"http://a.example/", "", "a\nffffffffffffffff\tevil", "\x1b[31m\x00", `"quoted"`, `"`, `c:\new`, "\xff\xfe", "a\r", "\u009b2J", "\u202e", "é 漢 😀"} {
+	for _, key := range []string{"http://a.example/", "", "a\nffffffffffffffff\tevil",
+		"\x1b[31m\x00", `"quoted"`, `"`, `c:\new`, "\xff\xfe", "a\r", "\u009b2J",
+		"\u202e", "é 漢 😀"} {
 		f.Add(key, "")
 		f.Add(key, "\t12")
 	}
@@ -30,7 +32,8 @@ func FuzzQuoteKey(f *testing.F) {
 }
 
 func TestUnquoteKeyLeavesOthers(t *testing.T) {
-	for _, field := range []string{"", `plain`, `"`, `"no end`, `"a"b`, `"bad \q escape"`, `back\slash`, `'a'`, "`a`"} {
+	for _, field := range []string{"", `plain`, `"`, `"no end`, `"a"b`, `"bad \q escape"`,
+		`back\slash`, `'a'`, "`a`"} {
 		if got := UnquoteKey(field); got != field {
 			t.Errorf("%s is read as %q", field, got)
 		}

@@ -100,7 +100,8 @@ func (c *Chunk) parseLines() {
 				c.Fingerprints, c.lines = append(c.Fingerprints, fp), append(c.lines, at)
 			case skip.Err == ErrNotFingerprint:
 				c.err = fmt.Errorf("%w: %s line %d byte %d is a text; dedup reads texts",
-					ErrNotFingerprint, c.Source, c.first+uint64(at.number), c.offset+int64(at.offset))
+					ErrNotFingerprint, c.Source, c.first+uint64(at.number),
+					c.offset+int64(at.offset))
 				return
 			default:
 				rec := c.skip(uint64(at.number), int64(at.offset), skip)
@@ -115,7 +116,8 @@ func (c *Chunk) parseLines() {
 
 // skip returns a skip at a position in the chunk.
 func (c *Chunk) skip(number uint64, offset int64, skip *Skip) *Record {
-	return &Record{Source: c.Source, Number: int64(c.first + number), Offset: c.offset + offset, Skip: skip}
+	return &Record{Source: c.Source, Number: int64(c.first + number),
+		Offset: c.offset + offset, Skip: skip}
 }
 
 // parseLine parses a line, and returns the key as it is written. It returns a skip if the line is
@@ -212,7 +214,8 @@ func (s *source) list(format Format) {
 		c.parse()
 		skips := c.skips
 		for i, fp := range c.Fingerprints {
-			rec := Record{Kind: Fingerprint, Fingerprint: fp, Key: c.Key(i), Offset: c.offset + 8*int64(i)}
+			rec := Record{Kind: Fingerprint, Fingerprint: fp, Key: c.Key(i),
+				Offset: c.offset + 8*int64(i)}
 			if c.lines != nil {
 				rec.Offset = c.offset + int64(c.lines[i].offset)
 			}
@@ -242,7 +245,8 @@ func (s *source) chunks(format Format, give func(*Chunk) bool) {
 	var number uint64 = 1
 	n := unknownNotation
 	for more := true; more; {
-		c := &Chunk{Source: s.name, opts: &s.opts, format: format, input: s.input, first: number, offset: s.w.pos}
+		c := &Chunk{Source: s.name, opts: &s.opts, format: format, input: s.input, first: number,
+			offset: s.w.pos}
 		if format == U64LE {
 			more = s.readWords(c)
 			number += uint64(len(c.text) / 8)
@@ -273,7 +277,8 @@ func (s *source) readWords(c *Chunk) (more bool) {
 			} else if rest := len(c.text) - whole; rest > 0 {
 				detail := fmt.Sprintf("%d bytes at the end: want 8", rest)
 				c.end = c.skip(uint64(whole/8), int64(whole),
-					&Skip{Reason: "truncated fingerprint", Detail: detail, Document: true, Broken: true})
+					&Skip{Reason: "truncated fingerprint", Detail: detail,
+						Document: true, Broken: true})
 			}
 			return false
 		}

@@ -37,7 +37,9 @@ func (p pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b)
 
 // readChunks reads a list. It checks the totals, and that the work on a chunk is done before the
 // chunk is yielded.
-func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []listed, skips []Record, broken error) {
+func readChunks(
+	t testing.TB, opts Options, name string, in io.Reader,
+) (all []listed, skips []Record, broken error) {
 	t.Helper()
 	opts.Stdin = in
 	r := newReader(t, opts, name)
@@ -55,8 +57,10 @@ func readChunks(t testing.TB, opts Options, name string, in io.Reader) (all []li
 			t.Fatalf("work was done on %d of %d", worked.Load(), len(all)+len(skips))
 		}
 	}
-	if totals := totalsOf(r); totals.Documents != int64(len(all)) || totals.Skips() != int64(len(skips)) {
-		t.Fatalf("%d fingerprints and %d skips, but the totals are %+v", len(all), len(skips), totals)
+	if totals := totalsOf(r); totals.Documents != int64(len(all)) ||
+		totals.Skips() != int64(len(skips)) {
+		t.Fatalf("%d fingerprints and %d skips, but the totals are %+v", len(all),
+			len(skips), totals)
 	}
 	return all, skips, r.Broken()
 }
@@ -84,9 +88,11 @@ func checkList(t testing.TB, format Format, text string, size int) {
 		}
 		want = append(want, listed{uint64(i + 1), fp, UnquoteKey(key)})
 	}
-	got, skips, broken := readChunks(t, Options{Format: format}, "-", pieces{strings.NewReader(text), size})
+	got, skips, broken := readChunks(t, Options{Format: format}, "-",
+		pieces{strings.NewReader(text), size})
 	if !slices.Equal(got, want) || len(skips) != bad || broken != nil {
-		t.Fatalf("%s in pieces of %d: %d fingerprints and %d skips, want %d and %d; %v", format, size, len(got), len(skips), len(want), bad, broken)
+		t.Fatalf("%s in pieces of %d: %d fingerprints and %d skips, want %d and %d; %v", format,
+			size, len(got), len(skips), len(want), bad, broken)
 	}
 	checkRecords(t, Options{Format: format}, text, want, bad)
 }
@@ -115,7 +121,8 @@ func TestChunksOfLines(t *testing.T) {
 	text := byteOrderMark + "0x1\n"
 	for range 3000 {
 		fp := rng.Uint64() >> rng.IntN(64)
-		text += []string{"", "words", fmt.Sprintf("0x%x", fp), fmt.Sprint(fp % 1e15), fmt.Sprintf("%016X", fp), fmt.Sprintf("%016x", fp)}[rng.IntN(6)]
+		text += []string{"", "words", fmt.Sprintf("0x%x", fp), fmt.Sprint(fp % 1e15),
+			fmt.Sprintf("%016X", fp), fmt.Sprintf("%016x", fp)}[rng.IntN(6)]
 		if rng.IntN(3) == 0 {
 			text += "\t" + strings.Repeat("k", 1+rng.IntN(9)) + "\tx"
 		}
@@ -137,25 +144,36 @@ func TestSkipsOfLists(t *testing.T) {
 		skip       string // the reason, and its offset
 		broken     bool
 	}{
-		{"truncated words", "12345678abc", U64LE, []listed{{1, 0x3837363534333231, ""}}, "truncated fingerprint 8", true},
-		{"a cut gzip", gzipped(almost + "\n" + long)[:1100], Fingerprints, []listed{{1, 1, almost[4:]}}, "truncated gzip 1048577", true},
-		{"a long line", "0x1\n" + long + "\n0x2\n", Fingerprints, []listed{{1, 1, ""}, {3, 2, ""}}, "too large 4", false},
-		{"a long last line", "0x1\n" + long, Fingerprints, []listed{{1, 1, ""}}, "too large 4", false},
-		{"a very long line", "1\n" + long + long + long + "\r\n2\n", Decimal, []listed{{1, 1, ""}, {3, 2, ""}}, "too large 2", false},
-		{"a line of the largest size", almost + "\r\n0x2", Fingerprints, []listed{{1, 1, almost[4:]}, {2, 2, ""}}, "", false},
-		{"a line that is not a number", "1\n--2\n3\n-2", Decimal, []listed{{1, 1, ""}, {3, 3, ""}, {4, 1<<64 - 2, ""}}, "bad fingerprint 2", false},
-		{"a blank line of decimals", " 1\t\n \t \n2 \n3 4", Decimal, []listed{{1, 1, ""}, {3, 2, ""}, {4, 3, ""}}, "", false},
+		{"truncated words", "12345678abc", U64LE, []listed{{1, 0x3837363534333231, ""}},
+			"truncated fingerprint 8", true},
+		{"a cut gzip", gzipped(almost + "\n" + long)[:1100], Fingerprints,
+			[]listed{{1, 1, almost[4:]}}, "truncated gzip 1048577", true},
+		{"a long line", "0x1\n" + long + "\n0x2\n", Fingerprints, []listed{{1, 1, ""}, {3, 2, ""}},
+			"too large 4", false},
+		{"a long last line", "0x1\n" + long, Fingerprints, []listed{{1, 1, ""}},
+			"too large 4", false},
+		{"a very long line", "1\n" + long + long + long + "\r\n2\n", Decimal,
+			[]listed{{1, 1, ""}, {3, 2, ""}}, "too large 2", false},
+		{"a line of the largest size", almost + "\r\n0x2", Fingerprints,
+			[]listed{{1, 1, almost[4:]}, {2, 2, ""}}, "", false},
+		{"a line that is not a number", "1\n--2\n3\n-2", Decimal,
+			[]listed{{1, 1, ""}, {3, 3, ""}, {4, 1<<64 - 2, ""}}, "bad fingerprint 2", false},
+		{"a blank line of decimals", " 1\t\n \t \n2 \n3 4", Decimal,
+			[]listed{{1, 1, ""}, {3, 2, ""}, {4, 3, ""}}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, size := range []int{1 << 30, 1000} {
 				opts := Options{Format: c.format}
-				got, skips, broken := readChunks(t, opts, "-", pieces{strings.NewReader(c.text), size})
+				got, skips, broken := readChunks(t, opts, "-",
+					pieces{strings.NewReader(c.text), size})
 				skip := ""
 				for _, rec := range skips {
 					skip += fmt.Sprint(rec.Skip.Reason, " ", rec.Offset)
 				}
-				if !slices.Equal(got, c.want) || skip != c.skip || (broken != nil) != c.broken || broken != nil && !errors.Is(broken, ErrBroken) {
-					t.Errorf("%d fingerprints, skipped %q, %v; want %d, %q", len(got), skip, broken, len(c.want), c.skip)
+				if !slices.Equal(got, c.want) || skip != c.skip || (broken != nil) != c.broken ||
+					broken != nil && !errors.Is(broken, ErrBroken) {
+					t.Errorf("%d fingerprints, skipped %q, %v; want %d, %q", len(got), skip, broken,
+						len(c.want), c.skip)
 				}
 				checkRecords(t, opts, c.text, got, len(skips))
 			}
@@ -167,7 +185,8 @@ func TestSkipsOfLists(t *testing.T) {
 func TestListsByName(t *testing.T) {
 	words := "\x1f\x8b\x08\x00\x00\x00\x00\x00"
 	folder := writeFiles(t, map[string]string{
-		"a.jsonl": `{"url":"k","fingerprint":"0xff"}` + "\n{\n", "b.txt": "0xfe\tk\n", "c.u64le": words, "d.u64le.gz": gzipped(words), "e.warc": "0xfd",
+		"a.jsonl": `{"url":"k","fingerprint":"0xff"}` + "\n{\n", "b.txt": "0xfe\tk\n",
+		"c.u64le": words, "d.u64le.gz": gzipped(words), "e.warc": "0xfd",
 		"f.jsonl.zst": zstded(`{"fingerprint":"0xfc"}`), "g.u64le": "{2345678",
 	})
 	got, skips, broken := readChunks(t, Options{}, folder, nil)
@@ -175,11 +194,13 @@ func TestListsByName(t *testing.T) {
 	for _, l := range got {
 		fmt.Fprintf(&text, "%d %v %s\n", l.number, l.fp, l.key)
 	}
-	want := "1 00000000000000ff k\n1 00000000000000fe k\n1 0000000000088b1f \n1 0000000000088b1f \n1 00000000000000fd \n1 00000000000000fc \n1 383736353433327b \n"
+	want := "1 00000000000000ff k\n1 00000000000000fe k\n1 0000000000088b1f \n1 0000000000088b1f " +
+		"\n1 00000000000000fd \n1 00000000000000fc \n1 383736353433327b \n"
 	if text.String() != want || len(skips) != 1 || skips[0].Number != 2 || broken != nil {
 		t.Errorf("got, with skips %v and %v,\n%swant\n%s", skips, broken, &text, want)
 	}
-	if got := brief(readFiles(t, Options{}, filepath.Join(folder, "c.u64le"))); got != " 0000000000088b1f\n" {
+	if got := brief(
+		readFiles(t, Options{}, filepath.Join(folder, "c.u64le"))); got != " 0000000000088b1f\n" {
 		t.Errorf("as records: %s", got)
 	}
 }
@@ -191,21 +212,28 @@ func TestNotations(t *testing.T) {
 		text string
 		want string // a and b as keys by default
 	}{
-		"hexadecimal":                  {"0f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
-		"upper case":                   {"0F373714ACFCF4D0\ta\nF123456789ABCDEF\tb", ""},
-		"without leading zeros":        {"f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
-		"0x":                           {"0xf373714acfcf4d0\ta\n0xf123456789abcdef\tb", ""},
-		"unsigned":                     {fmt.Sprintf("%d\ta\n%d\tb", uint64(a), uint64(b)), ""},
-		"signed":                       {fmt.Sprintf("%d\ta\n-1070935975390360081\tb", uint64(a)), ""},
-		"a kind of image hash":         {"p:0f373714acfcf4d0\ta\np:f123456789abcdef\tb", ""},
-		"binary":                       {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)), ""},
+		"hexadecimal":           {"0f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
+		"upper case":            {"0F373714ACFCF4D0\ta\nF123456789ABCDEF\tb", ""},
+		"without leading zeros": {"f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
+		"0x":                    {"0xf373714acfcf4d0\ta\n0xf123456789abcdef\tb", ""},
+		"unsigned":              {fmt.Sprintf("%d\ta\n%d\tb", uint64(a), uint64(b)), ""},
+		"signed": {fmt.Sprintf("%d\ta\n-1070935975390360081\tb", uint64(a)),
+			""},
+		"a kind of image hash": {"p:0f373714acfcf4d0\ta\np:f123456789abcdef\tb", ""},
+		"binary": {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)),
+			""},
 		"binary without leading zeros": {fmt.Sprintf("%b\ta\n%b\tb", uint64(a), uint64(b)), ""},
-		"the shortest first":           {"12\ta\nab\tb", "a 0000000000000012\nb 00000000000000ab\n"},
-		"16 digits, decimal":           {"1234567890123456\n10319777633083913424", " 000462d53c8abac0\n 8f373714acfcf4d0\n"},
-		"16 digits, hexadecimal":       {"1234567890123456\n8f373714acfcf4d0", " 1234567890123456\n 8f373714acfcf4d0\n"},
-		"small numbers":                {"7\n12", " 0000000000000007\n 000000000000000c\n"},
-		"other text":                   {"nothing\n0f373714acfcf4d0\ta\nab,b\n", " lost bad fingerprint\na 0f373714acfcf4d0\n lost bad fingerprint\n"},
-		"CSV":                          {"a,0f373714acfcf4d0\nb,f123456789abcdef\n", " lost bad fingerprint\n lost bad fingerprint\n"},
+		"the shortest first": {"12\ta\nab\tb",
+			"a 0000000000000012\nb 00000000000000ab\n"},
+		"16 digits, decimal": {"1234567890123456\n10319777633083913424",
+			" 000462d53c8abac0\n 8f373714acfcf4d0\n"},
+		"16 digits, hexadecimal": {"1234567890123456\n8f373714acfcf4d0",
+			" 1234567890123456\n 8f373714acfcf4d0\n"},
+		"small numbers": {"7\n12", " 0000000000000007\n 000000000000000c\n"},
+		"other text": {"nothing\n0f373714acfcf4d0\ta\nab,b\n",
+			" lost bad fingerprint\na 0f373714acfcf4d0\n lost bad fingerprint\n"},
+		"CSV": {"a,0f373714acfcf4d0\nb,f123456789abcdef\n",
+			" lost bad fingerprint\n lost bad fingerprint\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := cmp.Or(c.want, "a 0f373714acfcf4d0\nb f123456789abcdef\n")
@@ -237,12 +265,15 @@ func TestSpellingsOfTheDocuments(t *testing.T) {
 // A document in a list is an error with its line.
 func TestDocumentInAList(t *testing.T) {
 	for _, lines := range []int{0, 1, 100_000} {
-		text := strings.Repeat(`{"fingerprint":"0x1"}`+"\n", lines) + `{"url":"u","text":"words"}` + "\n" + `{"fingerprint":"0x1"}`
+		text := strings.Repeat(`{"fingerprint":"0x1"}`+"\n", lines) + `{"url":"u","text":"words"}` +
+			"\n" + `{"fingerprint":"0x1"}`
 		var failed error
-		for _, err := range newReader(t, Options{Format: JSONL, Stdin: strings.NewReader(text)}, "-").Chunks(t.Context(), nil) {
+		for _, err := range newReader(t, Options{Format: JSONL, Stdin: strings.NewReader(text)},
+			"-").Chunks(t.Context(), nil) {
 			failed = err
 		}
-		if !errors.Is(failed, ErrNotFingerprint) || !strings.Contains(failed.Error(), fmt.Sprintf("- line %d byte ", lines+1)) {
+		if !errors.Is(failed, ErrNotFingerprint) ||
+			!strings.Contains(failed.Error(), fmt.Sprintf("- line %d byte ", lines+1)) {
 			t.Errorf("after %d lines: %v", lines, failed)
 		}
 	}
@@ -251,7 +282,8 @@ func TestDocumentInAList(t *testing.T) {
 // The context and an error of the work end the chunks.
 func TestChunksEnd(t *testing.T) {
 	reader := func() *Reader {
-		return newReader(t, Options{Format: Fingerprints, Stdin: strings.NewReader(strings.Repeat("0123456789abcdef\n", 200_000))}, "-", "-")
+		return newReader(t, Options{Format: Fingerprints,
+			Stdin: strings.NewReader(strings.Repeat("0123456789abcdef\n", 200_000))}, "-", "-")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -272,7 +304,8 @@ func TestChunksEnd(t *testing.T) {
 
 func FuzzLists(f *testing.F) {
 	for _, seed := range []string{
-		"0123456789abcdef\tkey\r\n\n0x7\n12\n", byteOrderMark + "\n", "x\t\t\n", "1\t\"a\\nb\"\n", "1\n18446744073709551615\n\n 7 \r\n", "18446744073709551616\n",
+		"0123456789abcdef\tkey\r\n\n0x7\n12\n", byteOrderMark + "\n", "x\t\t\n", "1\t\"a\\nb\"\n",
+		"1\n18446744073709551615\n\n 7 \r\n", "18446744073709551616\n",
 		"+1", strings.Repeat("9\n", 9000), "5\thttp://example.org/\n 7 8\n",
 	} {
 		f.Add([]byte(seed))
@@ -297,11 +330,14 @@ func FuzzWords(f *testing.F) {
 		name := filepath.Join(t.TempDir(), "list.u64le")
 		must(t, os.WriteFile(name, data, 0o600))
 		got, skips, broken := readChunks(t, Options{}, name, nil)
-		if (broken != nil) != (len(data)%8 != 0) || len(skips) != min(1, len(data)%8) || len(got) != len(data)/8 {
-			t.Fatalf("%d bytes: %d fingerprints, %d skips, %v", len(data), len(got), len(skips), broken)
+		if (broken != nil) != (len(data)%8 != 0) || len(skips) != min(1, len(data)%8) ||
+			len(got) != len(data)/8 {
+			t.Fatalf("%d bytes: %d fingerprints, %d skips, %v", len(data), len(got),
+				len(skips), broken)
 		}
 		for i, l := range got {
-			if want := binary.LittleEndian.Uint64(data[8*i:]); uint64(l.fp) != want || l.number != uint64(i+1) {
+			if want := binary.LittleEndian.Uint64(data[8*i:]); uint64(l.fp) != want ||
+				l.number != uint64(i+1) {
 				t.Fatalf("fingerprint %d is %+v, want %x", i, l, want)
 			}
 		}
@@ -311,7 +347,8 @@ func FuzzWords(f *testing.F) {
 // Ending the loop does not wait for a pipe that has no more data.
 func TestChunksOfAPipe(t *testing.T) {
 	enough := errors.New("enough")
-	for name, work := range map[string]func(*Chunk) error{"the loop": nil, "the work": func(*Chunk) error { return enough }} {
+	for name, work := range map[string]func(*Chunk) error{"the loop": nil,
+		"the work": func(*Chunk) error { return enough }} {
 		in, out := io.Pipe()
 		defer out.Close()
 		go out.Write([]byte("00000000000000ff\n"))

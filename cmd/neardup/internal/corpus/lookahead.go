@@ -195,7 +195,9 @@ func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole 
 
 // cut is like line, but next determines the end of the part: it returns how many bytes of c belong
 // to the part, and whether the part ends there.
-func (l *lookahead) cut(dst []byte, limit int, next func(c []byte) (n int, ended bool)) (part []byte, size int64, whole bool) {
+func (l *lookahead) cut(
+	dst []byte, limit int, next func(c []byte) (n int, ended bool),
+) (part []byte, size int64, whole bool) {
 	for !whole {
 		c := l.chunk()
 		if len(c) == 0 {

@@ -74,7 +74,8 @@ func gzipWriter(w io.Writer) io.WriteCloser {
 }
 
 func zstdWriter(w io.Writer) io.WriteCloser {
-	z, _ := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
+	z, _ := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
 	return z
 }
 
@@ -96,7 +97,9 @@ func TestMemory(t *testing.T) {
 	endless := func(head, fill, tail string) io.Reader {
 		return &generator{head: head, fill: fill, size: size, tail: tail}
 	}
-	many := func(n int64, head, fill string) io.Reader { return &generator{head: head, fill: fill, size: n} }
+	many := func(n int64, head, fill string) io.Reader {
+		return &generator{head: head, fill: fill, size: n}
+	}
 	zeros := func() io.Reader { return endless("", strings.Repeat("\x00", 1<<10), "") }
 	tiny := func() io.Reader {
 		one := record("response", "u", "text/html", "x")
@@ -113,45 +116,74 @@ func TestMemory(t *testing.T) {
 		want   string // the beginning of each record, without repetitions
 	}{
 		{"tiny records", WARC, tiny(), "u html x\n" + read},
-		{"tiny records in one gzip member", WARC, compressed(tiny(), gzipWriter), "u html x\n" + read},
+		{"tiny records in one gzip member", WARC, compressed(tiny(), gzipWriter),
+			"u html x\n" + read},
 
 		{"a JSON line of one string", JSONL, endless(`{"text":"`, "x", `"}`+line), tooLarge + last},
-		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line), tooLarge + last},
-		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line), tooLarge + last},
+		{"a JSON line of escapes", JSONL, endless(`{"text":"`, `\u0041`, `"}`+line),
+			tooLarge + last},
+		{"a JSON line that is not UTF-8", JSONL, endless(`{"text":"`, "\xff\xc0\x80", `"}`+line),
+			tooLarge + last},
 		{"a JSON line of brackets", JSONL, endless(`{"a":`, "[", line), tooLarge + last},
 		{"a JSON line of members", JSONL, endless("{", `"k":1,`, `"k":1}`+line), tooLarge + last},
 		{"blank lines", JSONL, endless("", strings.Repeat(" ", 200)+"\n", line), last},
-		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"), tooLarge + " 0000000000000002\n"},
+		{"a line of a fingerprint", Fingerprints, endless("1\t", "x", "\n2\n"),
+			tooLarge + " 0000000000000002\n"},
 
-		{"an array of one string", JSON, endless(`[{"text":"`, "x", `"},{"url":"u","text":"last"}]`), tooLarge + last},
+		{"an array of one string", JSON, endless(`[{"text":"`, "x",
+			`"},{"url":"u","text":"last"}]`), tooLarge + last},
 		{"an array of brackets", JSON, endless("[", "[", ""), tooLarge + " lost truncated json\n"},
-		{"an array of braces", JSON, endless("[", `{"a":`, ""), tooLarge + " lost truncated json\n"},
-		{"an array of numbers", JSON, many(1<<18, "[", "1,"), " lost bad json\n lost truncated json\n"},
+		{"an array of braces", JSON, endless("[", `{"a":`, ""),
+			tooLarge + " lost truncated json\n"},
+		{"an array of numbers", JSON, many(1<<18, "[", "1,"),
+			" lost bad json\n lost truncated json\n"},
 		{"an array of nothing", JSON, endless("[", " ,\n", `{"url":"u","text":"last"}]`), last},
 
 		{"a page", HTMLFile, endless("<html>", "x", ""), " lost too large\n"},
-		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter), " lost too large\n"},
-		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter), " lost too large\n"},
-		{"a bomb of an archive", WARC, compressed(zeros(), gzipWriter), " lost not a WARC record\n"},
+		{"a gzip bomb", Detect, compressed(endless("<html>", "x", ""), gzipWriter),
+			" lost too large\n"},
+		{"a zstd bomb", Detect, compressed(endless("<html>", "x", ""), zstdWriter),
+			" lost too large\n"},
+		{"a bomb of an archive", WARC, compressed(zeros(), gzipWriter),
+			" lost not a WARC record\n"},
 		{"a bomb of JSON", JSONL, compressed(zeros(), zstdWriter), tooLarge},
 		{"a bomb in a body", WARC, inBody("Content-Encoding: gzip", bomb), lost + read},
-		{"a bomb of Brotli in a body", WARC, inBody("Content-Encoding: br", brotlied(strings.Repeat("\x00", 32<<20))), lost + read},
-		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)), lost + read},
-		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip", layers(page, 60)), "a lost too many content encodings\n" + read},
-		{"a header of encodings", WARC, inBody("Content-Encoding: "+strings.Repeat("a,", 1_000_000), page), "a lost too many content encodings\n" + read},
-		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked", chunked(strings.Repeat("x", 1<<16), 1)), "a html " + strings.Repeat("x", 53) + "\n" + read},
-		{"a chunk of a huge size", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"), "a html 7fffffffffffffff x\n" + read},
+		{"a bomb of Brotli in a body", WARC, inBody("Content-Encoding: br",
+			brotlied(strings.Repeat("\x00", 32<<20))), lost + read},
+		{"a bomb in a bomb", WARC, inBody("Content-Encoding: gzip, gzip", gzipped(bomb)),
+			lost + read},
+		{"sixty layers", WARC, inBody("Content-Encoding: "+strings.Repeat("gzip, ", 59)+"gzip",
+			layers(page, 60)), "a lost too many content encodings\n" + read},
+		{"a header of encodings", WARC, inBody("Content-Encoding: "+strings.Repeat("a,", 1_000_000),
+			page), "a lost too many content encodings\n" + read},
+		{"chunks of one byte", WARC, inBody("Transfer-Encoding: chunked",
+			chunked(strings.Repeat("x", 1<<16), 1)),
+			"a html " + strings.Repeat("x", 53) + "\n" + read},
+		{"a chunk of a huge size", WARC, inBody("Transfer-Encoding: chunked", "7fffffffffffffff x"),
+			"a html 7fffffffffffffff x\n" + read},
 
-		{"a record", WARC, endless(strings.TrimSuffix(withLength(response("a", ""), fmt.Sprint("Content-Length: ", int64(len(html)+2)+size)), "\r\n\r\n"), "x", "\r\n\r\n"+after), lost + read},
-		{"a record whose length lies", WARC, endless(withLength(response("a", ""), "Content-Length: 5"), "x", "\r\n\r\n"+after), lost + read},
-		{"a length beyond the end", WARC, endless(withLength(response("a", ""), "Content-Length: 999999999999"), "x", ""), "a lost truncated record\n"},
-		{"a header of lines", WARC, endless("WARC/1.0\r\n", "A: b\r\n", "\r\n"+after), " lost record header too large\n" + read},
-		{"a header of one line", WARC, endless("WARC/1.0\r\n", "A", "\r\n\r\n"+after), " lost record header too large\n" + read},
+		{"a record", WARC,
+			endless(
+				strings.TrimSuffix(withLength(response("a", ""),
+					fmt.Sprint("Content-Length: ", int64(len(html)+2)+size)), "\r\n\r\n"), "x",
+				"\r\n\r\n"+after), lost + read},
+		{"a record whose length lies", WARC,
+			endless(withLength(response("a", ""), "Content-Length: 5"), "x", "\r\n\r\n"+after),
+			lost + read},
+		{"a length beyond the end", WARC,
+			endless(withLength(response("a", ""), "Content-Length: 999999999999"), "x", ""),
+			"a lost truncated record\n"},
+		{"a header of lines", WARC, endless("WARC/1.0\r\n", "A: b\r\n", "\r\n"+after),
+			" lost record header too large\n" + read},
+		{"a header of one line", WARC, endless("WARC/1.0\r\n", "A", "\r\n\r\n"+after),
+			" lost record header too large\n" + read},
 		{"no record", WARC, endless("", "WARC/ \n", after), " lost not a WARC record\n" + read},
-		{"small records", WARC, many(2<<20, "", "WARC/1.0\r\n\r\n\r\n\r\n"), " lost no WARC-Type\n"},
+		{"small records", WARC, many(2<<20, "", "WARC/1.0\r\n\r\n\r\n\r\n"),
+			" lost no WARC-Type\n"},
 		{"small members", WARC, many(30<<20, gzipped(after), gzipped("\r\n")), read},
 		{"empty members", WARC, many(30<<20, gzipped(after), gzipped("")), read},
-		{"members that are cut", WARC, many(3<<20, gzipped(after), "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07"), read + " lost bad gzip\n"},
+		{"members that are cut", WARC, many(3<<20, gzipped(after),
+			"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x07"), read + " lost bad gzip\n"},
 		{"bad lines", JSONL, many(1<<18, "", "{\n"), " lost bad json\n"},
 		{"bad lines of a list", Fingerprints, many(1<<18, "", "x\n"), " lost bad fingerprint\n"},
 	} {
@@ -202,9 +234,12 @@ func readMeasured(t *testing.T, format Format, input io.Reader) (records string,
 func TestZstdWindows(t *testing.T) {
 	frame := func(windowLog int, content string) string {
 		block := uint32(len(content))<<3 | 1 // the last one, stored
-		return "\x28\xb5\x2f\xfd\x00" + string([]byte{byte(windowLog-10) << 3, byte(block), byte(block >> 8), byte(block >> 16)}) + content
+		return "\x28\xb5\x2f\xfd\x00" +
+			string([]byte{byte(windowLog-10) << 3, byte(block), byte(block >> 8),
+				byte(block >> 16)}) + content
 	}
-	for log, readable := range map[int]bool{10: true, 20: true, 27: true, 28: false, 31: false, 41: false} {
+	for log, readable := range map[int]bool{10: true, 20: true, 27: true, 28: false,
+		31: false, 41: false} {
 		checkWindow(t, "zstd", frame(log, page), log, readable)
 	}
 }
@@ -224,7 +259,8 @@ func checkWindow(t *testing.T, format, input string, log int, readable bool) {
 
 // A stream of xz takes a dictionary of up to 128 MiB. A larger dictionary is refused.
 func TestXZDictionaries(t *testing.T) {
-	for size, readable := range map[byte]bool{0: true, 28: true, 30: true, 31: false, 40: false, 41: false} {
+	for size, readable := range map[byte]bool{0: true, 28: true, 30: true, 31: false,
+		40: false, 41: false} {
 		checkWindow(t, "xz", xzed(page, size), int(size)/2+12, readable)
 	}
 	c := readString(t, Options{}, xzed(page, 40))[0].Skip

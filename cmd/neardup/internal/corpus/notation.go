@@ -66,7 +66,8 @@ func notationOf(lines []string) (n notation, sure bool) {
 // hasHexPrefix reports whether digits begin with 0x, or with the letter and colon that stand for
 // the kind of an image hash.
 func hasHexPrefix(digits string) bool {
-	return strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") || len(digits) == 18 && digits[1] == ':'
+	return strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") ||
+		len(digits) == 18 && digits[1] == ':'
 }
 
 func consistsOf(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
@@ -84,15 +85,17 @@ func (n notation) parse(digits string) (fingerprint.Fingerprint, error) {
 	switch {
 	case hasHexPrefix(digits):
 		digits = digits[2:]
-	case n == decimalNotation, len(digits) > 16 && n == hexNotation && consistsOf(digits, "0123456789"):
+	case n == decimalNotation, len(digits) > 16 && n == hexNotation &&
+		consistsOf(digits, "0123456789"):
 		return parseDecimal(digits)
 	case n == binaryNotation:
 		base = 2
 	}
 	v, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %.40q; each line is a fingerprint in the notation of the first lines, "+
-			"optionally followed by a tab and a key", fingerprint.ErrSyntax, digits)
+		return 0, fmt.Errorf(
+			"%w: %.40q; each line is a fingerprint in the notation of the first lines, "+
+				"optionally followed by a tab and a key", fingerprint.ErrSyntax, digits)
 	}
 	return fingerprint.Fingerprint(v), nil
 }
@@ -136,7 +139,8 @@ func isFingerprintList(lines []string) bool {
 	n := 0
 	for _, line := range lines {
 		digits, _, _ := strings.Cut(line, "\t")
-		if _, err := parseFingerprint(digits); err == nil && (len(digits) >= 16 || hasHexPrefix(digits)) {
+		if _, err := parseFingerprint(digits); err == nil &&
+			(len(digits) >= 16 || hasHexPrefix(digits)) {
 			n++
 		}
 	}
@@ -212,5 +216,6 @@ func Escape(message string) string {
 }
 
 func isPrintable(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
+	return utf8.ValidString(s) &&
+		strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }

@@ -153,7 +153,8 @@ func (r *Reader) Broken() error {
 	if r.places > 1 {
 		more = fmt.Sprintf(" (and in %d more places)", r.places-1)
 	}
-	return fmt.Errorf("%w: %s byte %d: %w%s", ErrBroken, r.broken.Source, r.broken.Offset, r.broken.Skip, more)
+	return fmt.Errorf("%w: %s byte %d: %w%s", ErrBroken, r.broken.Source, r.broken.Offset,
+		r.broken.Skip, more)
 }
 
 // MissingFields returns the names in Options.Fields that no record has had so far, each with its
@@ -164,7 +165,8 @@ func (r *Reader) MissingFields() (missing []string) {
 		field      field
 		flag, name string
 	}{
-		{keyField, "--key-field ", named.Key}, {contentField, "--content-field ", named.Content}, {scopeField, "--scope field:", named.Scope},
+		{keyField, "--key-field ", named.Key}, {contentField, "--content-field ", named.Content},
+		{scopeField, "--scope field:", named.Scope},
 	} {
 		if f.name != "" && !r.opts.names.found[f.field].Load() {
 			missing = append(missing, f.flag+f.name)
@@ -199,7 +201,9 @@ func (u *RawRecord) Parse() Record {
 }
 
 // Place returns Record.Source and Record.Number.
-func (u *RawRecord) Place() (source string, number int64) { return u.record.Source, u.record.Number }
+func (u *RawRecord) Place() (source string, number int64) {
+	return u.record.Source, u.record.Number
+}
 
 // Bytes returns the memory that the record holds until it is parsed.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
@@ -276,7 +280,8 @@ func (r *run) readFound(f found) error {
 		}
 	}
 	if f.skip != nil {
-		r.emit(&RawRecord{record: Record{Source: f.name, Number: 1, Key: pathKey(f.name), Skip: f.skip}})
+		r.emit(&RawRecord{record: Record{Source: f.name, Number: 1, Key: pathKey(f.name),
+			Skip: f.skip}})
 	}
 	if r.stopped {
 		return errStopped

@@ -62,7 +62,8 @@ photo.png lost not text: image/png
 
 // The key of a file that is one document is its absolute path, however the file is named.
 func TestPathsAreKeys(t *testing.T) {
-	one, two := writeFiles(t, map[string]string{"a/x.html": page}), writeFiles(t, map[string]string{"a/x.html": page})
+	one, two := writeFiles(t, map[string]string{"a/x.html": page}),
+		writeFiles(t, map[string]string{"a/x.html": page})
 	for _, folder := range []string{one, two} {
 		t.Chdir(folder)
 		working, err := os.Getwd()
@@ -70,7 +71,8 @@ func TestPathsAreKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := filepath.ToSlash(filepath.Join(working, "a", "x.html"))
-		for _, input := range []string{"a", "./a", "a/", ".", "../" + filepath.Base(working), "a/x.html", "./a/x.html", "a/../a/x.html", filepath.Join(working, "a")} {
+		for _, input := range []string{"a", "./a", "a/", ".", "../" + filepath.Base(working),
+			"a/x.html", "./a/x.html", "a/../a/x.html", filepath.Join(working, "a")} {
 			records := readFiles(t, Options{}, filepath.FromSlash(input))
 			if len(records) != 1 || records[0].Key != key {
 				t.Errorf("%s: %q, want the key %s", input, brief(records), key)
@@ -88,7 +90,8 @@ func TestPathsAreKeys(t *testing.T) {
 func TestMissingInputs(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"x.html": page})
 	for _, input := range []string{"nothing", "x.html/", "x.html/y"} {
-		_, err := New([]string{folder, filepath.Join(folder, "x.html"), folder + string(filepath.Separator) + input}, Options{})
+		_, err := New([]string{folder, filepath.Join(folder, "x.html"),
+			folder + string(filepath.Separator) + input}, Options{})
 		if err == nil || !strings.Contains(err.Error(), input) {
 			t.Errorf("%s: %v", input, err)
 		}
@@ -133,7 +136,8 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 	if documents < 5 || lost < 1 || documents+lost != len(records) || r.Broken() == nil {
-		t.Errorf("%d documents, %d cannot be opened, of %d; %v", documents, lost, len(records), r.Broken())
+		t.Errorf("%d documents, %d cannot be opened, of %d; %v", documents, lost,
+			len(records), r.Broken())
 	}
 }
 
@@ -149,13 +153,15 @@ func brokenAmong(records []Record) (n int) {
 // A link in a folder is a skip. A link that is an input is followed.
 func TestLinks(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"secret/x.html": page, "in/a.html": page})
-	for name, to := range map[string]string{"file.html": "../secret/x.html", "folder": "../secret", "loop": ".", "self": "self", "nowhere": "none"} {
+	for name, to := range map[string]string{"file.html": "../secret/x.html", "folder": "../secret",
+		"loop": ".", "self": "self", "nowhere": "none"} {
 		if err := os.Symlink(to, filepath.Join(folder, "in", name)); err != nil {
 			t.Skipf("skipped: %v", err)
 		}
 	}
 	records := readFiles(t, Options{}, filepath.Join(folder, "in"))
-	want := "a.html html " + page + "\nfile.html lost link\nfolder lost link\nloop lost link\nnowhere lost link\nself lost link\n"
+	want := "a.html html " + page + "\nfile.html lost link\nfolder lost link\nloop lost " +
+		"link\nnowhere lost link\nself lost link\n"
 	if got := inFolder(records, folder+"/in"); got != want || brokenAmong(records) != 0 {
 		t.Errorf("got, with %d broken places,\n%swant\n%s", brokenAmong(records), got, want)
 	}
@@ -168,7 +174,8 @@ func TestLinks(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	folder := writeFiles(t, map[string]string{"a.html": strings.Repeat(page, 10_000), "b/c.warc.gz": gzipped(response("u", page)), ".x": "y"})
+	folder := writeFiles(t, map[string]string{"a.html": strings.Repeat(page, 10_000),
+		"b/c.warc.gz": gzipped(response("u", page)), ".x": "y"})
 	size := int64(len(page)*10_000 + len(gzipped(response("u", page))))
 	r := newReader(t, Options{}, folder, filepath.Join(folder, "a.html"))
 	if read, total := r.Progress(); read != 0 || total != -1 {
@@ -183,7 +190,8 @@ func TestProgress(t *testing.T) {
 		t.Errorf("after: %d of %d, want %d", read, total, size)
 	}
 	byInput := r.Totals()
-	if len(byInput) != 2 || byInput[0].Records != 3 || byInput[0].Files != 2 || byInput[1].Documents != 1 {
+	if len(byInput) != 2 || byInput[0].Records != 3 || byInput[0].Files != 2 ||
+		byInput[1].Documents != 1 {
 		t.Errorf("%+v", byInput)
 	}
 	r = newReader(t, Options{}, "-", folder)
@@ -230,13 +238,15 @@ func failing(input string, err error) io.Reader {
 func TestReadErrors(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	for format, input := range map[Format]string{
-		WARC: response("u", page) + response("v", page)[:100], JSONL: `{"text":"a"}` + "\n" + `{"te`, TextFile: "words", U64LE: "12345678abc",
+		WARC:  response("u", page) + response("v", page)[:100],
+		JSONL: `{"text":"a"}` + "\n" + `{"te`, TextFile: "words", U64LE: "12345678abc",
 		Fingerprints: "1\n2", Detect: "",
 	} {
 		for _, input := range []string{input, gzipped(input)[:max(1, len(gzipped(input))-12)]} {
 			records := readFiles(t, Options{Format: format, Stdin: failing(input, broken)}, "-")
 			last := records[len(records)-1]
-			if last.Skip == nil || last.Skip.Reason != "read error" || !errors.Is(last.Skip.Err, broken) || !last.Skip.Document {
+			if last.Skip == nil || last.Skip.Reason != "read error" ||
+				!errors.Is(last.Skip.Err, broken) || !last.Skip.Document {
 				t.Errorf("%q: %v", format, brief(records))
 			}
 		}
@@ -251,7 +261,8 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 	r := newReader(t, Options{Stdin: strings.NewReader(file.String())}, "-")
 	readAll(t, r)
-	if totals := r.Totals()[0]; len(totals.Skipped) != maxReasons+1 || totals.Skipped[otherReasons] != 2*maxReasons {
+	if totals := r.Totals()[0]; len(totals.Skipped) != maxReasons+1 ||
+		totals.Skipped[otherReasons] != 2*maxReasons {
 		t.Errorf("%d reasons, %d others", len(totals.Skipped), totals.Skipped[otherReasons])
 	}
 }
@@ -259,13 +270,16 @@ func TestReasonsAreBounded(t *testing.T) {
 // Broken returns the first broken place of all inputs, and wraps its error.
 func TestBroken(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a.html": page, "b.warc": response("u", page)})
-	r := newReader(t, Options{Stdin: failing(response("v", page)[:100], fs.ErrInvalid)}, folder, "-")
+	r := newReader(t, Options{Stdin: failing(response("v", page)[:100], fs.ErrInvalid)}, folder,
+		"-")
 	if err := r.Broken(); err != nil {
 		t.Errorf("before reading: %v", err)
 	}
 	readAll(t, r)
 	err := r.Broken()
-	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; the rest of the file was not read"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) || err.Error() != want {
+	if want := "broken input: - byte 0: read error: at byte 100: invalid argument; the rest of " +
+		"the file was not read"; !errors.Is(err, ErrBroken) || !errors.Is(err, fs.ErrInvalid) ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if totals := r.Totals(); totals[0].Input != folder || totals[1].Input != "-" {
@@ -312,13 +326,15 @@ func TestSlowInput(t *testing.T) {
 		format Format
 	}{
 		{"json lines", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], JSONL},
-		{"json lines, detected", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines], Detect},
+		{"json lines, detected", strings.SplitAfter(strings.Repeat(line, lines), "\n")[:lines],
+			Detect},
 		{"warc", warc, WARC},
 		{"warc, detected", warc, Detect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := &slow{t: t, pieces: c.pieces}
-			for u, err := range newReader(t, Options{Format: c.format, Stdin: in}, "-").RawRecords(t.Context()) {
+			for u, err := range newReader(t, Options{Format: c.format, Stdin: in},
+				"-").RawRecords(t.Context()) {
 				must(t, err)
 				u.Parse()
 				in.seen++

@@ -16,7 +16,9 @@ import (
 
 // expectDocuments reads an archive with one record per gzip member with the standard library. It
 // returns the number of records by type, and the documents.
-func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []string, contents [][]byte) {
+func expectDocuments(
+	t *testing.T, path string,
+) (types map[string]int64, keys []string, contents [][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	must(t, err)
@@ -35,7 +37,8 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 		kind, media := message.Header.Get("Warc-Type"), message.Header.Get("Content-Type")
 		body, _ := io.ReadAll(message.Body)
 		body = bytes.TrimSuffix(body, []byte("\r\n\r\n"))
-		body = bytes.ReplaceAll(body, []byte("Content-Length: -1\r\n"), nil) // in one of the archives; net/http refuses it
+		// in one of the archives; net/http refuses it
+		body = bytes.ReplaceAll(body, []byte("Content-Length: -1\r\n"), nil)
 		switch {
 		case kind == "response" && strings.HasPrefix(media, "application/http"):
 			header, _, _ := bytes.Cut(body, []byte("\r\n\r\n"))
@@ -47,14 +50,17 @@ func expectDocuments(t *testing.T, path string) (types map[string]int64, keys []
 			}
 			media = response.Header.Get("Content-Type")
 			body = body[len(header)+4:]
-			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil { // or else only the header is chunked
+			// or else only the header is chunked
+			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil {
 				body = dechunked
 			}
 		case kind != "conversion":
 			continue
 		}
-		if (strings.HasPrefix(media, "text/html") || strings.HasPrefix(media, "text/plain")) && len(body) > 0 {
-			keys, contents = append(keys, message.Header.Get("Warc-Target-Uri")), append(contents, body)
+		if (strings.HasPrefix(media, "text/html") || strings.HasPrefix(media, "text/plain")) &&
+			len(body) > 0 {
+			keys, contents = append(keys, message.Header.Get("Warc-Target-Uri")),
+				append(contents, body)
 		}
 	}
 	return types, keys, contents
@@ -72,7 +78,8 @@ func inputPath(t testing.TB, name string) string {
 func TestArchives(t *testing.T) {
 	for name, documents := range map[string]int{
 		"testdata/sample.warc.gz": 13, "testdata/sample.wet.gz": 6,
-		"warc/aut-example.warc.gz": 129, "warc/pywb-iana.warc.gz": 16, "warc/whirlwind.warc.gz": 1, "warc/whirlwind.warc.wet.gz": 1,
+		"warc/aut-example.warc.gz": 129, "warc/pywb-iana.warc.gz": 16, "warc/whirlwind.warc.gz": 1,
+		"warc/whirlwind.warc.wet.gz": 1,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := inputPath(t, name)
@@ -86,7 +93,8 @@ func TestArchives(t *testing.T) {
 				}
 				all += n
 			}
-			if totals.Records != all || int(totals.Documents) != len(keys) || len(keys) != documents {
+			if totals.Records != all || int(totals.Documents) != len(keys) ||
+				len(keys) != documents {
 				t.Errorf("want %d records and %d documents, got %+v", all, len(keys), totals)
 			}
 			i := 0
@@ -95,7 +103,8 @@ func TestArchives(t *testing.T) {
 					continue
 				}
 				if i < len(keys) && (rec.Key != keys[i] || !bytes.Equal(rec.Content, contents[i])) {
-					t.Errorf("document %d is %q of %d bytes, want %q of %d", i, rec.Key, len(rec.Content), keys[i], len(contents[i]))
+					t.Errorf("document %d is %q of %d bytes, want %q of %d", i, rec.Key,
+						len(rec.Content), keys[i], len(contents[i]))
 				}
 				i++
 			}

@@ -182,7 +182,8 @@ func (s *source) accept(format Format) bool {
 	case !slices.Contains(s.opts.Originals, format):
 		s.refuse(fmt.Errorf("input: %s: %w: its format is %s", s.name, ErrNoOriginals, format))
 	case s.first != "" && s.first != format:
-		s.refuse(fmt.Errorf("input: %s: %w: its format is %s, and the format of the first input is %s",
+		s.refuse(fmt.Errorf(
+			"input: %s: %w: its format is %s, and the format of the first input is %s",
 			s.name, ErrNoOriginals, format, s.first))
 	default:
 		s.first = format

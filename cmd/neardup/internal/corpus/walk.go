@@ -41,14 +41,17 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		return err
 	}
 	if isDatabase(entries) {
-		return fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" prints the stored documents", folder)
+		return fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" "+
+			"prints the stored documents", folder)
 	}
 	name := strings.TrimSuffix(filepath.ToSlash(folder), "/")
 	return walkEntries(ctx, found{path: root, name: name}, entries, visit)
 }
 
 // walkEntries visits the entries of a folder and the files below them.
-func walkEntries(ctx context.Context, folder found, entries []fs.DirEntry, visit func(found) error) error {
+func walkEntries(
+	ctx context.Context, folder found, entries []fs.DirEntry, visit func(found) error,
+) error {
 	crawl := isCrawl(func(pattern string) bool {
 		names, err := fs.Glob(os.DirFS(folder.path), pattern)
 		return err == nil && len(names) > 0
@@ -57,7 +60,8 @@ func walkEntries(ctx context.Context, folder found, entries []fs.DirEntry, visit
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f := found{path: filepath.Join(folder.path, entry.Name()), name: folder.name + "/" + entry.Name()}
+		f := found{path: filepath.Join(folder.path, entry.Name()),
+			name: folder.name + "/" + entry.Name()}
 		mode := entry.Type()
 		if entry.IsDir() {
 			mode = 0
@@ -97,9 +101,12 @@ func walkEntries(ctx context.Context, folder found, entries []fs.DirEntry, visit
 
 // isDatabase reports whether the entries of a folder are the files of an index.
 func isDatabase(entries []fs.DirEntry) bool {
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "marker.manifest.") })
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), "marker.manifest.")
+	})
 }
 
 func cannotOpen(err error) *Skip {
-	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true, Broken: true, Err: err}
+	return &Skip{Reason: "cannot be opened", Detail: err.Error(), Document: true,
+		Broken: true, Err: err}
 }

@@ -46,7 +46,8 @@ type archive struct {
 }
 
 func (s *source) archive() {
-	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack, pages: make(map[uint64]bool)}
+	a := &archive{source: s, limit: int(s.opts.MaxDocument) + httpSlack,
+		pages: make(map[uint64]bool)}
 	s.w.skipMark()
 	for more := true; more; {
 		if _, ok := a.w.skip("\r\n"); ok {
@@ -69,7 +70,8 @@ func (a *archive) record() bool {
 	a.member = a.w.member()
 	if !a.atRecord() {
 		n := a.toRecordStart(false)
-		return a.skip(offset, "", &Skip{Reason: "not a WARC record", Detail: fmt.Sprintf("%d bytes", n), Document: true, Broken: true})
+		return a.skip(offset, "", &Skip{Reason: "not a WARC record",
+			Detail: fmt.Sprintf("%d bytes", n), Document: true, Broken: true})
 	}
 	var h recordHeader
 	var size int64
@@ -109,7 +111,8 @@ func (a *archive) readHeader() (problem *Skip) {
 			return &Skip{Reason: "truncated record header", Broken: true}
 		case len(a.header) == maxRecordHeader:
 			n := maxRecordHeader + a.toRecordStart(false)
-			return &Skip{Reason: "record header too large", Detail: fmt.Sprintf("about %d bytes", n), Broken: true}
+			return &Skip{Reason: "record header too large",
+				Detail: fmt.Sprintf("about %d bytes", n), Broken: true}
 		case len(bytes.TrimRight(a.header[line:], "\r\n")) == 0:
 			return nil
 		}
@@ -145,7 +148,8 @@ func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 	switch {
 	case a.w.corruption() != nil:
 		return size, &Skip{} // the caller reports the corruption
-	case a.w.ended() && (h.length < 0 || h.length > size) && !bytes.HasSuffix(a.content, []byte(end)):
+	case a.w.ended() && (h.length < 0 || h.length > size) &&
+		!bytes.HasSuffix(a.content, []byte(end)):
 		detail := fmt.Sprintf("%d bytes, and its Content-Length is %d", size, h.length)
 		return size, &Skip{Reason: "truncated record", Detail: detail, Broken: true}
 	case int64(len(a.content)) == size:
@@ -189,7 +193,8 @@ func (a *archive) endsHere() bool {
 		return c == nil || c.between
 	}
 	at := a.w.pos + int64(len(next)-len(rest))
-	if recordStart(rest) || slices.ContainsFunc(a.w.src.members, func(m *member) bool { return m.pos == at }) {
+	if recordStart(rest) ||
+		slices.ContainsFunc(a.w.src.members, func(m *member) bool { return m.pos == at }) {
 		return true
 	}
 	emptyLines := bytes.HasPrefix(next, []byte("\r\n\r\n")) || bytes.HasPrefix(next, []byte("\n\n"))
@@ -202,7 +207,8 @@ func (a *archive) recordWithin(size int64) (at int) {
 	if size == 0 || size > int64(len(a.content)) {
 		return 0
 	}
-	b := append(a.content, a.w.peek(recordStartBytes)...) // the record may begin in the last bytes of the content
+	// the record may begin in the last bytes of the content
+	b := append(a.content, a.w.peek(recordStartBytes)...)
 	for {
 		i := bytes.Index(b[at:], []byte("\nWARC/"))
 		if i < 0 || at+i+1 >= len(a.content) {
@@ -241,7 +247,8 @@ func (a *archive) atMemberRecord() bool { return a.w.member() != nil && a.atReco
 
 // isNonDocument reports whether records of a type hold no document.
 func isNonDocument(kind string) bool {
-	return slices.Contains([]string{"warcinfo", "request", "metadata", "revisit", "continuation"}, kind)
+	return slices.Contains([]string{"warcinfo", "request", "metadata", "revisit", "continuation"},
+		kind)
 }
 
 // interpret makes a record of a header and of the block in a.content, of which size bytes were
@@ -261,11 +268,14 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	case h.kind != "response" && h.kind != "resource" && h.kind != "conversion":
 		return skip(&Skip{Reason: "unknown WARC-Type", Detail: fmt.Sprintf("%.40q", h.kind)})
 	case h.segment != "":
-		return skip(&Skip{Reason: "segmented record", Detail: "a document in several records is not supported", Document: true})
+		return skip(&Skip{Reason: "segmented record",
+			Detail: "a document in several records is not supported", Document: true})
 	case h.kind != "response" && crawlerRecord(h.uri) != "":
-		return skip(&Skip{Reason: "not a page: " + crawlerRecord(h.uri), Detail: "a record of the crawler about a page or about itself"})
+		return skip(&Skip{Reason: "not a page: " + crawlerRecord(h.uri),
+			Detail: "a record of the crawler about a page or about itself"})
 	case h.kind == "conversion" && a.pages[maphash.String(pageSeed, h.uri)]:
-		return skip(&Skip{Reason: "not a page: conversion", Detail: "the archive has the page itself"})
+		return skip(&Skip{Reason: "not a page: conversion",
+			Detail: "the archive has the page itself"})
 	case mediatype.Of(h.contentType) == "text/dns":
 		return skip(&Skip{Reason: "not text: text/dns"})
 	}
@@ -319,11 +329,13 @@ func crawlerRecord(uri string) string {
 	case "metadata":
 		return scheme
 	case "urn":
-		if kind, _, _ := strings.Cut(rest, ":"); len(kind) <= 40 && !strings.EqualFold(kind, "uuid") {
+		if kind, _, _ := strings.Cut(rest, ":"); len(kind) <= 40 &&
+			!strings.EqualFold(kind, "uuid") {
 			return "urn:" + kind
 		}
 	default:
-		if rest = strings.ToLower(":" + rest); strings.Contains(rest, ":http://") || strings.Contains(rest, ":https://") {
+		if rest = strings.ToLower(":" + rest); strings.Contains(rest, ":http://") ||
+			strings.Contains(rest, ":https://") {
 			return scheme
 		}
 	}
@@ -345,7 +357,8 @@ func (a *archive) original(size int64) *Original {
 		version, fields, _ := bytes.Cut(header, []byte{'\n'})
 		header = fmt.Appendf(nil, "%s\nContent-Length: %d\r\n%s", version, size, fields)
 	}
-	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: header, Body: bytes.Clone(a.content)}
+	return &Original{Format: WARC, Compressed: a.w.compressed(), Header: header,
+		Body: bytes.Clone(a.content)}
 }
 
 var contentLengths = regexp.MustCompile(`(?im)^content-length[ \t]*:[^\n]*\n`)
@@ -354,7 +367,8 @@ var contentLengths = regexp.MustCompile(`(?im)^content-length[ \t]*:[^\n]*\n`)
 // read, or nil if there is no such member.
 func (a *archive) rawMember() []byte {
 	m := a.member
-	if m == nil || m.raw == nil || a.repaired || m.end < a.w.pos || m.end-a.w.pos > recordStartBytes {
+	if m == nil || m.raw == nil || a.repaired || m.end < a.w.pos ||
+		m.end-a.w.pos > recordStartBytes {
 		return nil
 	}
 	if rest := a.w.peek(int(m.end - a.w.pos)); len(bytes.TrimLeft(rest, "\r\n")) > 0 {
@@ -437,7 +451,8 @@ func headerFields(b []byte) map[string][]string {
 		if value = bytes.TrimSpace(value); len(name) > maxFieldName || len(value) == 0 {
 			continue
 		}
-		if name := strings.ToLower(string(bytes.TrimSpace(name))); slices.Contains(usedFields, name) {
+		if name := strings.ToLower(string(bytes.TrimSpace(name))); slices.Contains(
+			usedFields, name) {
 			fields[name] = append(fields[name], string(value))
 		}
 	}
@@ -445,7 +460,8 @@ func headerFields(b []byte) map[string][]string {
 }
 
 var usedFields = []string{
-	"warc-type", "warc-target-uri", "warc-segment-number", "content-type", "content-length", "content-encoding", "transfer-encoding",
+	"warc-type", "warc-target-uri", "warc-segment-number", "content-type", "content-length",
+	"content-encoding", "transfer-encoding",
 }
 
 // maxFieldName is larger than the names of the fields that are used.

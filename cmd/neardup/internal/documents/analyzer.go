@@ -51,8 +51,11 @@ func (a *Analyzer) scopeOf(r *corpus.Record) string {
 
 // Document returns the document of a record, or the reason why the record has none. It removes the
 // content from the record, so that its memory is free after the analysis.
-func (a *Analyzer) Document(key string, r *corpus.Record) (d index.Document, reason string, err error) {
-	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content, Scope: a.scopeOf(r), Kind: r.Kind}
+func (a *Analyzer) Document(
+	key string, r *corpus.Record,
+) (d index.Document, reason string, err error) {
+	p := neardup.Page{URL: key, ContentType: r.ContentType, Body: r.Content,
+		Scope: a.scopeOf(r), Kind: r.Kind}
 	r.Content = nil
 	switch {
 	case r.Kind == corpus.Fingerprint && r.Fingerprint == 0 && a.Signer != nil:
@@ -60,11 +63,14 @@ func (a *Analyzer) Document(key string, r *corpus.Record) (d index.Document, rea
 	case r.Kind == corpus.Fingerprint:
 		d = index.Document{Key: key, Fingerprint: r.Fingerprint, Scope: p.Scope}
 		if match.Validate(&d) != nil {
-			reason = fmt.Sprintf("too large: key of %d bytes, scope of %d", len(d.Key), len(d.Scope))
+			reason = fmt.Sprintf("too large: key of %d bytes, scope of %d",
+				len(d.Key), len(d.Scope))
 		}
 		return d, reason, nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the index, so it cannot compare documents with it: build a new index from the documents", key, index.ErrMismatch)
+		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the index, "+
+			"so it cannot compare documents with it: build a new index from the documents", key,
+			index.ErrMismatch)
 	}
 	d, reason = check.Analyze(a.Signer, p)
 	return d, reason, nil

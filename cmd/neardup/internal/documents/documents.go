@@ -41,10 +41,12 @@ type Line struct {
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Verdict     string                   `json:"verdict"`
 	Of          *Stored                  `json:"of,omitempty"`
-	Removed     bool                     `json:"removed,omitempty"` // the earlier version of the key
-	Reason      string                   `json:"reason,omitempty"`
-	ID          uint64                   `json:"id,omitempty"` // if it was stored
-	At          string                   `json:"at,omitempty"` // file, record and byte, if the document is skipped or has no key
+	// the earlier version of the key
+	Removed bool   `json:"removed,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	ID      uint64 `json:"id,omitempty"` // if it was stored
+	// file, record and byte, if the document is skipped or has no key
+	At string `json:"at,omitempty"`
 }
 
 // Stored is the nearest document of a duplicate, or the earlier version of a document.
@@ -79,11 +81,13 @@ func (i *Input) Decide(id uint64, v neardup.Verdict) {
 	i.Document.ID, i.Verdict = id, v.Status.String()
 	i.Unrelated = v.Status == neardup.Changed && !v.Near
 	if v.Status != neardup.New {
-		i.Of = &Stored{Key: v.Of.Key, KeyBytes: corpus.KeyBytes(v.Of.Key), Distance: v.Of.Distance, ID: v.Of.ID}
+		i.Of = &Stored{Key: v.Of.Key, KeyBytes: corpus.KeyBytes(v.Of.Key),
+			Distance: v.Of.Distance, ID: v.Of.ID}
 	}
 	i.Line = &Line{
 		Key: i.Key, KeyBytes: corpus.KeyBytes(i.Key), ID: id,
-		Fingerprint: &i.Document.Fingerprint, Verdict: i.Verdict, Of: i.Of, Removed: v.Removed, At: i.At(),
+		Fingerprint: &i.Document.Fingerprint, Verdict: i.Verdict, Of: i.Of,
+		Removed: v.Removed, At: i.At(),
 	}
 }
 
@@ -109,7 +113,8 @@ func (i *Input) analyze(a *Analyzer) error {
 
 func (i *Input) skip(reason string) {
 	i.Verdict = Skipped
-	i.Line = &Line{Key: i.Key, KeyBytes: corpus.KeyBytes(i.Key), Verdict: Skipped, Reason: reason, At: Position(&i.Record)}
+	i.Line = &Line{Key: i.Key, KeyBytes: corpus.KeyBytes(i.Key), Verdict: Skipped, Reason: reason,
+		At: Position(&i.Record)}
 }
 
 // memory returns the approximate memory of an input in a batch.
@@ -164,7 +169,8 @@ func (r *Reader) ForEachBatch(ctx context.Context, most Batching, work func([]*I
 		}
 		batch = append(batch, i)
 		bytes += i.memory()
-		if len(batch) == most.Records || bytes >= most.Bytes || !pipe.Ready() && time.Since(begun) >= most.Wait {
+		if len(batch) == most.Records || bytes >= most.Bytes || !pipe.Ready() &&
+			time.Since(begun) >= most.Wait {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -224,7 +230,8 @@ func (r *Reader) analyzed(ctx context.Context) *ordered.Pipe[*Input] {
 				if release := func() { bytes.Release(size) }; i.Record.Original == nil {
 					defer release()
 				} else {
-					i.release = release // after the batch; a batch never waits for records that are not read
+					// after the batch; a batch never waits for records that are not read
+					i.release = release
 				}
 				err := i.analyze(r.Analyzer)
 				if size >= largeDocument {

@@ -34,19 +34,23 @@ const bytesPerDocument = 8 + 32 + 4
 // method returns the rule of the report as a method, without its speed.
 func (r *Report) method() Method {
 	return Method{
-		Name: fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance), BytesPerDocument: bytesPerDocument,
-		Score: r.Default.Score, Deviation: r.Default.Deviation, Crawl: r.Crawl,
+		Name:             fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance),
+		BytesPerDocument: bytesPerDocument,
+		Score:            r.Default.Score, Deviation: r.Default.Deviation, Crawl: r.Crawl,
 	}
 }
 
 // Compare measures the rule of a Report and other methods on the same pairs. The other methods are
 // plain implementations: they have the results of the method, and the speed of a first
 // version. signers made the signatures of the documents. A document without a text is ErrDocuments.
-func (l *Labelled) Compare(ctx context.Context, r *Report, signers []*page.Signer) ([]Method, error) {
+func (l *Labelled) Compare(
+	ctx context.Context, r *Report, signers []*page.Signer,
+) ([]Method, error) {
 	size := 0
 	for _, d := range l.docs {
 		if size += len(d.Text); d.Text == "" && !d.empty() {
-			return nil, fmt.Errorf("%w: %.80q is a fingerprint; other methods need texts", ErrDocuments, d.ID)
+			return nil, fmt.Errorf("%w: %.80q is a fingerprint; other methods need texts",
+				ErrDocuments, d.ID)
 		}
 	}
 	speed := func(spent time.Duration) float64 {
@@ -125,7 +129,9 @@ type sketcher struct {
 	thresholds []int
 }
 
-func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) sketch, seed uint64) (all []sketch) {
+func (l *Labelled) sketches(
+	ctx context.Context, make func([]string, uint64) sketch, seed uint64,
+) (all []sketch) {
 	for _, d := range l.docs {
 		var s sketch
 		if tokens := fingerprint.Tokens(d.Text); len(tokens) > 0 && ctx.Err() == nil {
@@ -137,13 +143,16 @@ func (l *Labelled) sketches(ctx context.Context, make func([]string, uint64) ske
 }
 
 // findSketches compares all pairs, as Measure does, and returns those with at least a similarity.
-func (l *Labelled) findSketches(ctx context.Context, sketches []sketch, similarity func(a, b sketch) int, least int) [][]found {
+func (l *Labelled) findSketches(
+	ctx context.Context, sketches []sketch, similarity func(a, b sketch) int, least int,
+) [][]found {
 	all := make([][]found, len(l.docs))
 	near := func(a, b sketch) bool {
 		return len(a) > 0 && len(b) > 0 && ctx.Err() == nil && similarity(a, b) >= least
 	}
 	eachPair(l, sketches, near, func(later, earlier int) {
-		all[later] = append(all[later], found{int32(earlier), int32(similarity(sketches[later], sketches[earlier]))})
+		all[later] = append(all[later], found{int32(earlier),
+			int32(similarity(sketches[later], sketches[earlier]))})
 	})
 	return all
 }
@@ -180,8 +189,10 @@ func sketchers(docs []*Document) []sketcher {
 		{"digest of all tokens", 8, tokenDigest, whether(equal), one},
 		{"MinHash, Jaccard", 4, minHashes, agreeing, jaccards},
 		{"super-shingles, 2 of 6", 8, superShingles, agreeing, []int{2}},
-		{"shingles 0 mod 25, Jaccard 0.7", 8, sample, whether(func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }), one},
-		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8), whether(equal), one},
+		{"shingles 0 mod 25, Jaccard 0.7", 8, sample,
+			whether(func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }), one},
+		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8),
+			whether(equal), one},
 		{"simhash of words, k=3", 8, simhash(slices.Clone[[]string]), whether(withinThree), one},
 		{"simhash of 4 characters, k=3", 8, simhash(characters), whether(withinThree), one},
 	}
@@ -259,7 +270,8 @@ func agreeing(a, b sketch) (n int) {
 // superShingles returns six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003).
 func superShingles(tokens []string, seed uint64) (s sketch) {
 	const supers, each = 6, 14
-	for group := range slices.Chunk(minHash(hashes(shingles(tokens), seed), supers*each, seed), each) {
+	for group := range slices.Chunk(minHash(hashes(shingles(tokens), seed), supers*each, seed),
+		each) {
 		s = append(s, xxhash.Sum64String(fmt.Sprint(group)))
 	}
 	return s
@@ -270,7 +282,8 @@ const modulus = 25
 // sample returns the hashes of shingles that are 0 modulo 25, sorted (Manber 1994, Broder et al.
 // 1997).
 func sample(tokens []string, seed uint64) sketch {
-	s := slices.DeleteFunc(hashes(shingles(tokens), seed), func(h uint64) bool { return h%modulus != 0 })
+	s := slices.DeleteFunc(hashes(shingles(tokens), seed),
+		func(h uint64) bool { return h%modulus != 0 })
 	slices.Sort(s)
 	return slices.Compact(s)
 }

@@ -44,10 +44,12 @@ func TestTokenDigest(t *testing.T) {
 // The share of equal min-hashes is the Jaccard similarity, here 10 of 30, within five standard
 // deviations.
 func TestMinHash(t *testing.T) {
-	features := hashes(strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"), 0)
+	features := hashes(strings.Fields(
+		"a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"), 0)
 	const n = 4000
 	a, b := minHash(features[:20], n, 1), minHash(features[10:], n, 1)
-	if got, want := float64(agreeing(a, b))/n, 1./3; math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/n) {
+	if got, want := float64(agreeing(a, b))/n,
+		1./3; math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/n) {
 		t.Errorf("%v of the min-hashes are equal, want %v", got, want)
 	}
 	reversed := slices.Clone(features[:20])
@@ -87,7 +89,8 @@ func TestSuperShingles(t *testing.T) {
 }
 
 func TestSample(t *testing.T) {
-	tokens := strings.Fields(strings.Repeat("a b c d e f g h i j k l m n o p q r s t u v w x y z ", 40))
+	tokens := strings.Fields(strings.Repeat(
+		"a b c d e f g h i j k l m n o p q r s t u v w x y z ", 40))
 	var want sketch
 	for _, s := range shingles(tokens[:29]) { // each occurs once
 		if h := xxhash.Sum64String(s); h%25 == 0 {
@@ -108,7 +111,8 @@ func TestSample(t *testing.T) {
 	for _, c := range []struct {
 		a, b sketch
 		want float64
-	}{{sketch{1, 2, 3}, sketch{2, 3, 4}, .5}, {sketch{1, 2}, sketch{1, 2}, 1}, {sketch{1}, sketch{2, 3}, 0}, {sketch{2, 4, 6, 8}, sketch{8}, .25}} {
+	}{{sketch{1, 2, 3}, sketch{2, 3, 4}, .5}, {sketch{1, 2}, sketch{1, 2}, 1},
+		{sketch{1}, sketch{2, 3}, 0}, {sketch{2, 4, 6, 8}, sketch{8}, .25}} {
 		if got := jaccard(c.a, c.b); got != c.want {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
 		}
@@ -133,7 +137,8 @@ func TestIMatch(t *testing.T) {
 			t.Errorf("%q is not about the cat", text)
 		}
 	}
-	if equal(high([]string{"sat", "cat"}, 0), high([]string{"cat"}, 0)) || !equal(high([]string{"the", "cat"}, 0), high([]string{"cat"}, 0)) {
+	if equal(high([]string{"sat", "cat"}, 0), high([]string{"cat"}, 0)) ||
+		!equal(high([]string{"the", "cat"}, 0), high([]string{"cat"}, 0)) {
 		t.Error("idf 0.1 to 1 must keep only the rare words")
 	}
 	if got := middle([]string{"the", "dog"}, 0); got != nil {
@@ -143,14 +148,16 @@ func TestIMatch(t *testing.T) {
 
 func TestSimhash(t *testing.T) {
 	words := simhash(slices.Clone[[]string])
-	if got, want := words(strings.Fields("x y x"), 0), (sketch{xxhash.Sum64String("x")}); !equal(got, want) {
+	if got, want := words(strings.Fields("x y x"), 0),
+		(sketch{xxhash.Sum64String("x")}); !equal(got, want) {
 		t.Errorf("%x, want %x: x has the majority", got, want)
 	}
 	var sum fingerprint.Accumulator
 	for _, part := range []string{"abcd", "abcd", "bcda", "cdab", "dabc"} {
 		sum.Add(xxhash.Sum64String(part), 1)
 	}
-	if got, want := simhash(characters)(strings.Fields("abcd abcd"), 0), sum.Fingerprint(); got[0] != uint64(want) {
+	if got, want := simhash(characters)(strings.Fields("abcd abcd"), 0),
+		sum.Fingerprint(); got[0] != uint64(want) {
 		t.Errorf("%x, want %x", got, want)
 	}
 	if !withinThree(sketch{0}, sketch{7}) || withinThree(sketch{0}, sketch{15}) {
@@ -160,7 +167,8 @@ func TestSimhash(t *testing.T) {
 
 // TestCompare tests that Compare scores the same pairs as Measure.
 func TestCompare(t *testing.T) {
-	long := strings.Fields("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen")
+	long := strings.Fields("one two three four five six seven eight nine ten eleven twelve " +
+		"thirteen fourteen fifteen sixteen")
 	texts := []string{
 		strings.Join(long, " "),
 		strings.Join(long[1:], " "),    // positive with the first
@@ -174,27 +182,34 @@ func TestCompare(t *testing.T) {
 	var docs []*Document
 	for i, text := range texts {
 		docs = append(docs, &Document{
-			ID: string(rune('a' + i)), Text: text, tokens: digestOf(fingerprint.Tokens(text)), Signatures: []fingerprint.Signature{signer.Analyzer().Text(text)},
+			ID: string(rune('a' + i)), Text: text, tokens: digestOf(fingerprint.Tokens(text)),
+			Signatures: []fingerprint.Signature{signer.Analyzer().Text(text)},
 		})
 	}
-	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "b", "c"}, {.7, "a", "e"}, {.7, "c", "e"}, {.85, "b", "e"}, {1, "a", "c"}})
+	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "b", "c"}, {.7, "a", "e"}, {.7, "c", "e"},
+		{.85, "b", "e"}, {1, "a", "c"}})
 	must(t, err)
 	all := func(a, b sketch) int { return 1 }
 	sketches := l.sketches(t.Context(), tokenDigest, 0)
 	// Of the 10 pairs of documents with a text, one has equal tokens, one is between, and two are
 	// positive.
-	if got := l.scoreFound(l.findSketches(t.Context(), sketches, all, 1), 1); got.Recall != 1 || got.FalsePairs != 6 || got.Precision != .25 {
+	if got := l.scoreFound(l.findSketches(t.Context(), sketches, all, 1), 1); got.Recall != 1 ||
+		got.FalsePairs != 6 || got.Precision != .25 {
 		t.Errorf("all pairs: %+v", got)
 	}
-	if got := l.scoreFound(l.findSketches(t.Context(), sketches, whether(equal), 1), 1); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
+	if got := l.scoreFound(l.findSketches(t.Context(), sketches, whether(equal), 1),
+		1); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
 		t.Errorf("digests: %+v", got)
 	}
-	report := measured(t, l, Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1, MaxLengthRatio: -1})
+	report := measured(t, l, Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1,
+		MaxLengthRatio: -1})
 	methods, err := l.Compare(t.Context(), report, []*page.Signer{signer})
 	if err != nil || len(methods) != 8 {
 		t.Fatalf("%d methods, %v", len(methods), err)
 	}
-	for name, want := range map[string]float64{"neardup, k=16": 44, "digest of all tokens": 16 * 5. / 6, "MinHash, Jaccard >= 0.88": 512 * 5. / 6, "super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
+	for name, want := range map[string]float64{"neardup, k=16": 44,
+		"digest of all tokens": 16 * 5. / 6, "MinHash, Jaccard >= 0.88": 512 * 5. / 6,
+		"super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
 		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		if i < 0 || !approx(methods[i].BytesPerDocument, want) || methods[i].MBPerSecond <= 0 {
 			t.Errorf("%q: want %v bytes of a document in %+v", name, want, methods)
@@ -205,7 +220,8 @@ func TestCompare(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Compare(canceled, report, []*page.Signer{signer}); !errors.Is(err, context.Canceled) {
+	if _, err := l.Compare(canceled, report, []*page.Signer{signer}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	docs[0].Text = ""
@@ -221,7 +237,8 @@ func TestBestMethod(t *testing.T) {
 	var docs []*Document
 	for i := range 5 {
 		docs = append(docs, &Document{
-			ID: string(rune('a' + i)), Signatures: []fingerprint.Signature{{Tokens: 9}}, tokens: digest{byte(i)},
+			ID: string(rune('a' + i)), Signatures: []fingerprint.Signature{{Tokens: 9}},
+			tokens: digest{byte(i)},
 		})
 	}
 	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "a", "c"}, {.95, "b", "c"}})
@@ -229,9 +246,11 @@ func TestBestMethod(t *testing.T) {
 	found := [][][]found{{nil, {{0, 9}}, {{0, 8}, {1, 4}}, nil, {{0, 6}}}}
 	best, threshold := l.bestMethod(found, []int{4, 6, 7, 8, 9})
 	if threshold != 7 || best.Precision != 1 || !approx(best.Recall, 2./3) {
-		t.Errorf("threshold %d with precision %v and recall %v, want 7 with 1 and 2/3", threshold, best.Precision, best.Recall)
+		t.Errorf("threshold %d with precision %v and recall %v, want 7 with 1 and 2/3", threshold,
+			best.Precision, best.Recall)
 	}
-	if best, threshold := l.bestMethod(found, []int{4, 6}); threshold != 4 || best.Recall != 1 || best.Crawl.Dropped != 1 {
+	if best, threshold := l.bestMethod(found, []int{4, 6}); threshold != 4 || best.Recall != 1 ||
+		best.Crawl.Dropped != 1 {
 		t.Errorf("without a precise one: threshold %d, %+v", threshold, best)
 	}
 }
@@ -242,7 +261,9 @@ func TestCrawl(t *testing.T) {
 	var docs []*Document
 	for i, f := range []fingerprint.Fingerprint{0, 1, 0xff, 2, 0xff00, 3, 4, 0, 0xfe03} {
 		docs = append(docs, &Document{
-			ID: string(rune('a' + i)), Signatures: []fingerprint.Signature{{Fingerprint: f, Tokens: 9}}, tokens: digest{byte(i)},
+			ID:         string(rune('a' + i)),
+			Signatures: []fingerprint.Signature{{Fingerprint: f, Tokens: 9}},
+			tokens:     digest{byte(i)},
 		})
 	}
 	docs[5].tokens = docs[0].tokens
@@ -259,8 +280,9 @@ func TestCrawl(t *testing.T) {
 	rule := Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	// d is dropped. The ninth document is near only d, which is not stored.
 	want := Crawl{
-		Distinct: 3, Dropped: 1, DroppedPerMillion: 1e6 / 3., Duplicates: 3, Stored: 1, StoredPerMillion: 1e6 / 3.,
-		LossPerMillion: 11e6 / 6,
+		Distinct: 3, Dropped: 1, DroppedPerMillion: 1e6 / 3., Duplicates: 3, Stored: 1,
+		StoredPerMillion: 1e6 / 3.,
+		LossPerMillion:   11e6 / 6,
 	}
 	if got := measured(t, l, rule).Crawl; got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -40,11 +40,15 @@ type found struct {
 }
 
 // crawlIndex crawls the documents of a seed with an index, and returns which of them it stored.
-func (l *Labelled) crawlIndex(ctx context.Context, seed int, rule Rule, siteTexts int) (stored []bool, err error) {
+func (l *Labelled) crawlIndex(
+	ctx context.Context, seed int, rule Rule, siteTexts int,
+) (stored []bool, err error) {
 	x, err := index.Open("crawl", &index.Options{
-		FS: vfs.NewMem(), Durability: index.NoSync, MaxDistance: cmp.Or(rule.MaxDistance, index.Exact),
+		FS: vfs.NewMem(), Durability: index.NoSync,
+		MaxDistance:       cmp.Or(rule.MaxDistance, index.Exact),
 		ExpectedDocuments: int64(len(l.docs)), MaxShingleDistance: rule.MaxShingleDistance,
-		ShortAllowance: orNone(rule.ShortAllowance), MaxLengthRatio: rule.MaxLengthRatio, SiteTexts: siteTexts,
+		ShortAllowance: orNone(rule.ShortAllowance), MaxLengthRatio: rule.MaxLengthRatio,
+		SiteTexts: siteTexts,
 	})
 	if err != nil {
 		return nil, err
@@ -57,7 +61,8 @@ func (l *Labelled) crawlIndex(ctx context.Context, seed int, rule Rule, siteText
 			continue
 		}
 		s := d.Signatures[seed]
-		docs = append(docs, index.Document{Key: d.ID, Fingerprint: s.Fingerprint, Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens})
+		docs = append(docs, index.Document{Key: d.ID, Fingerprint: s.Fingerprint,
+			Shingles: s.Shingles, Digest: s.Digest, Tokens: s.Tokens})
 		places = append(places, i)
 	}
 	verdicts, err := x.CheckAndAddBatch(ctx, docs)
@@ -118,7 +123,8 @@ func (l *Labelled) crawl(seeds [][]bool) (c Crawl) {
 	c.Dropped, c.Stored = float64(dropped)/n, float64(kept)/n
 	c.DroppedPerMillion = 1e6 * c.Dropped / float64(max(1, c.Distinct))
 	c.StoredPerMillion = 1e6 * c.Stored / float64(max(1, c.Duplicates))
-	c.LossPerMillion = 1e6 * (droppedWeight*c.Dropped + c.Stored) / float64(max(1, c.Distinct+c.Duplicates))
+	c.LossPerMillion = 1e6 * (droppedWeight*c.Dropped +
+		c.Stored) / float64(max(1, c.Distinct+c.Duplicates))
 	return c
 }
 

@@ -48,7 +48,9 @@ func (d *Document) empty() bool { return d.Signatures[0].Tokens == 0 }
 // ReadDocuments reads all documents and signs them on all cores, with one signer per seed. If
 // keepTexts is set, it keeps the texts in memory for [Labelled.Compare]. The reader counts
 // skipped records.
-func ReadDocuments(ctx context.Context, r *corpus.Reader, keepTexts bool, signers []*page.Signer) ([]*Document, error) {
+func ReadDocuments(
+	ctx context.Context, r *corpus.Reader, keepTexts bool, signers []*page.Signer,
+) ([]*Document, error) {
 	var docs []*Document
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -77,7 +79,8 @@ func (d *Document) read(raw *corpus.RawRecord, keepText bool, signers []*page.Si
 	}
 	d.ID = record.Key
 	if record.Kind == corpus.Fingerprint {
-		d.Signatures = slices.Repeat([]fingerprint.Signature{{Fingerprint: record.Fingerprint, Tokens: 1}}, len(signers))
+		d.Signatures = slices.Repeat(
+			[]fingerprint.Signature{{Fingerprint: record.Fingerprint, Tokens: 1}}, len(signers))
 		d.tokens = digestOf([]string{"", record.Key})
 		return
 	}

@@ -20,7 +20,9 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
 		for range seeds {
-			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Shingles: fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}, Tokens: 100 + rng.IntN(40)}
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()),
+				Shingles: fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(),
+					rng.Uint64()}, Tokens: 100 + rng.IntN(40)}
 			if i > 0 && rng.IntN(2) == 0 { // near another one
 				other := docs[rng.IntN(i)].Signatures[len(d.Signatures)]
 				s.Fingerprint, s.Shingles = other.Fingerprint, other.Shingles
@@ -52,7 +54,9 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 }
 
 // naive scores a rule pair by pair, directly from the definitions.
-func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, negative int64, s Score) {
+func naive(
+	docs []*Document, pairs []Pair, r Rule, seed int,
+) (positive int, negative int64, s Score) {
 	similarity := map[[2]int]float64{}
 	for _, p := range pairs {
 		a, _ := strconv.Atoi(p.A)
@@ -67,17 +71,21 @@ func naive(docs []*Document, pairs []Pair, r Rule, seed int) (positive int, nega
 				continue
 			}
 			u, v := x.Signatures[seed], y.Signatures[seed]
-			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance && x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
+			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance &&
+				x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
 			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
 			limit := float64(r.MaxShingleDistance)
 			if r.ShortAllowance > 0 {
-				limit = max(min(limit, float64(longer)/7), float64(r.MaxShingleDistance+r.ShortAllowance)*(1-float64(longer)/140))
+				limit = max(min(limit, float64(longer)/7),
+					float64(r.MaxShingleDistance+r.ShortAllowance)*(1-float64(longer)/140))
 			}
 			if r.MaxShingleDistance >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
-				float64(u.Shingles.Distance(v.Shingles)+u.Fingerprint.Distance(v.Fingerprint)) > limit+1e-9 {
+				float64(u.Shingles.Distance(v.Shingles)+
+					u.Fingerprint.Distance(v.Fingerprint)) > limit+1e-9 {
 				match = false
 			}
-			if r.MaxLengthRatio >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() && float64(longer) > r.MaxLengthRatio*float64(shorter) {
+			if r.MaxLengthRatio >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
+				float64(longer) > r.MaxLengthRatio*float64(shorter) {
 				match = false
 			}
 			switch sim := similarity[[2]int{a, b}]; {
@@ -118,7 +126,8 @@ func TestMeasureMatchesDefinition(t *testing.T) {
 		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
 		labelled, err := Label(docs, pairs)
 		must(t, err)
-		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2), 30 * rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
+		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2),
+			30 * rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
 		report := measured(t, labelled, rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {
@@ -129,7 +138,8 @@ func TestMeasureMatchesDefinition(t *testing.T) {
 			for s := range seeds {
 				positive, negative, score := naive(docs, pairs, p.Rule, s)
 				if positive != report.Positive || negative != report.Negative {
-					t.Fatalf("seed %d: %d positive and %d negative pairs, want %d and %d", seed, report.Positive, report.Negative, positive, negative)
+					t.Fatalf("seed %d: %d positive and %d negative pairs, want %d and %d", seed,
+						report.Positive, report.Negative, positive, negative)
 				}
 				scores = append(scores, score)
 			}
@@ -152,11 +162,14 @@ func TestMeasureMatchesDefinition(t *testing.T) {
 
 func TestReadPairs(t *testing.T) {
 	pairs, err := ReadPairs(strings.NewReader("# a comment\n0.9\ta\tb\r\n\n1\tb c\td"))
-	if err != nil || len(pairs) != 2 || pairs[0] != (Pair{0.9, "a", "b"}) || pairs[1] != (Pair{1, "b c", "d"}) {
+	if err != nil || len(pairs) != 2 || pairs[0] != (Pair{0.9, "a", "b"}) ||
+		pairs[1] != (Pair{1, "b c", "d"}) {
 		t.Errorf("%v, %v", pairs, err)
 	}
-	for _, bad := range []string{"0.9\ta", "x\ta\tb", "1.1\ta\tb", "-1\ta\tb", "NaN\ta\tb", "0.9\ta\ta", "0.9\t\ta", strings.Repeat("x", maxLabelLine+1)} {
-		if _, err := ReadPairs(strings.NewReader("0.9\ta\tb\n" + bad + "\n")); !errors.Is(err, ErrLabels) || !strings.Contains(err.Error(), "line 2") {
+	for _, bad := range []string{"0.9\ta", "x\ta\tb", "1.1\ta\tb", "-1\ta\tb", "NaN\ta\tb",
+		"0.9\ta\ta", "0.9\t\ta", strings.Repeat("x", maxLabelLine+1)} {
+		if _, err := ReadPairs(strings.NewReader("0.9\ta\tb\n" + bad + "\n")); !errors.Is(err,
+			ErrLabels) || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%.40q: %v", bad, err)
 		}
 	}

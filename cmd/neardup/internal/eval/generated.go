@@ -9,7 +9,9 @@ import (
 const generatedPages = 100
 
 // Generate returns a crawl of generated pages of one kind with their labels.
-func Generate(kind sitegen.Kind, seed uint64, keepTexts bool, signers []*page.Signer) (*Labelled, error) {
+func Generate(
+	kind sitegen.Kind, seed uint64, keepTexts bool, signers []*page.Signer,
+) (*Labelled, error) {
 	var docs []*Document
 	var pairs []Pair
 	first := make(map[string]string) // the ID of the first fetch, by content

@@ -21,13 +21,16 @@ func TestGenerate(t *testing.T) {
 	for _, kind := range sitegen.Kinds {
 		labelled, err := Generate(kind, 1, false, []*page.Signer{signer})
 		must(t, err)
-		if labelled.Positive != labelled.Documents/2 || labelled.Between+int(labelled.Identical) != 0 {
-			t.Errorf("%s: %+v, want half as many positive pairs as documents, and no pair that is left out", kind, labelled.Numbers)
+		if labelled.Positive != labelled.Documents/2 ||
+			labelled.Between+int(labelled.Identical) != 0 {
+			t.Errorf("%s: %+v, want half as many positive pairs as documents, and no pair that "+
+				"is left out", kind, labelled.Numbers)
 		}
 		report := measured(t, labelled, Rule(match.Default(7)))
 		t.Logf("%s: %+v, %+v", kind, report.Default.Score, report.Crawl)
 		if report.Default.Recall < 0.9 || report.Crawl.Distinct != report.Crawl.Duplicates {
-			t.Errorf("%s: recall %.3f, want at least 0.9; %+v", kind, report.Default.Recall, report.Crawl)
+			t.Errorf("%s: recall %.3f, want at least 0.9; %+v", kind,
+				report.Default.Recall, report.Crawl)
 		}
 	}
 }

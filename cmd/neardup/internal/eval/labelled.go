@@ -56,7 +56,8 @@ type Labelled struct {
 // Label joins documents and labels. If a pair is listed twice, its last label counts. Two
 // documents with one ID, or a document without an ID, are ErrDocuments.
 func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
-	l := &Labelled{Numbers: Numbers{Documents: len(docs)}, docs: docs, labels: make(map[pair]label, len(pairs))}
+	l := &Labelled{Numbers: Numbers{Documents: len(docs)}, docs: docs,
+		labels: make(map[pair]label, len(pairs))}
 	byID := make(map[string]int, len(docs))
 	for i, d := range docs {
 		if d.ID == "" {
@@ -77,7 +78,8 @@ func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
 		l.labels[ordered(a, b)] = label{classOf(p.Similarity), p.Similarity}
 	}
 	if len(pairs) > 0 && len(l.labels) == 0 {
-		return nil, fmt.Errorf("%w: none of the %d pairs has both of its ids among the %d documents; the first has %.80q and %.80q",
+		return nil, fmt.Errorf("%w: none of the %d pairs has both of its ids among the %d "+
+			"documents; the first has %.80q and %.80q",
 			ErrUnknown, len(pairs), len(docs), pairs[0].A, pairs[0].B)
 	}
 	l.count()
@@ -140,7 +142,9 @@ func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart
 		fps[i] = d.Signatures[seed].Fingerprint
 	}
 	near := func(a, b fingerprint.Fingerprint) bool { return a.Distance(b) <= MaxDistance }
-	eachPair(l, fps, near, func(later, earlier int) { found(later, earlier, l.apart(seed, later, earlier)) })
+	eachPair(l, fps, near, func(later, earlier int) {
+		found(later, earlier, l.apart(seed, later, earlier))
+	})
 }
 
 // eachPair calls do for each pair of compared documents for which near returns true. values has one
@@ -179,7 +183,8 @@ type apart struct {
 func (l *Labelled) apart(seed, a, b int) apart {
 	x, y := &l.docs[a].Signatures[seed], &l.docs[b].Signatures[seed]
 	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
-	if !x.Shingles.IsZero() && !y.Shingles.IsZero() { // a document read as a fingerprint has no Shingles
+	// a document read as a fingerprint has no Shingles
+	if !x.Shingles.IsZero() && !y.Shingles.IsZero() {
 		d.shingle = x.Shingles.Distance(y.Shingles)
 		d.longer = max(x.Tokens, y.Tokens)
 		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))

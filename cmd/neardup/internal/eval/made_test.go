@@ -15,7 +15,7 @@ import (
 // simhash.
 func TestMadeTexts(t *testing.T) {
 	if testenv.Race {
-		t.Skip("the numbers are what matters; that documents go side by side is in TestCompare, too")
+		t.Skip("TestCompare also evaluates documents in parallel")
 	}
 	const k = 6
 	families, classes, seeds := 6, 150, 5
@@ -30,8 +30,12 @@ func TestMadeTexts(t *testing.T) {
 		precision, recall, f1 float64 // minimum
 		falsePairsPerBillion  float64 // maximum
 	}{
-		{"short texts", func(seed uint64) []testgen.Text { return testgen.ShortTexts(t, seed, families) }, 0.99, 0.78, 0.87, 10_000},
-		{"one template", func(seed uint64) []testgen.Text { return testgen.References(t, seed, classes) }, 0.98, 0.7, 0.82, 60_000},
+		{"short texts", func(seed uint64) []testgen.Text {
+			return testgen.ShortTexts(t, seed, families)
+		}, 0.99, 0.78, 0.87, 10_000},
+		{"one template", func(seed uint64) []testgen.Text {
+			return testgen.References(t, seed, classes)
+		}, 0.98, 0.7, 0.82, 60_000},
 	} {
 		for set := uint64(1); set <= 2; set++ {
 			texts := made.texts(set)
@@ -39,11 +43,18 @@ func TestMadeTexts(t *testing.T) {
 			for _, method := range methods {
 				name, report := measureTexts(t, texts, labels, method, seeds, k)
 				got := report.Default
-				t.Logf("%s, set %d, %s: %d texts, %d positive pairs: precision %.3f ±%.3f, recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f false pairs per billion", made.name, set, name,
-					report.Documents, report.Positive, got.Precision, got.Deviation.Precision, got.Recall, got.Deviation.Recall, got.F1, got.Deviation.F1, got.FalsePairsPerBillion)
+				t.Logf("%s, set %d, %s: %d texts, %d positive pairs: precision %.3f ±%.3f, "+
+					"recall %.3f ±%.3f, F1 %.3f ±%.3f, %.0f false pairs per billion",
+					made.name, set, name,
+					report.Documents, report.Positive, got.Precision, got.Deviation.Precision,
+					got.Recall, got.Deviation.Recall, got.F1, got.Deviation.F1,
+					got.FalsePairsPerBillion)
 				if method == fingerprint.MethodMinHash &&
-					(got.Precision < made.precision || got.Recall < made.recall || got.F1 < made.f1 || got.FalsePairsPerBillion > made.falsePairsPerBillion) {
-					t.Errorf("%s, set %d: want at least precision %v, recall %v and F1 %v, at most %v false pairs per billion", made.name, set, made.precision, made.recall, made.f1, made.falsePairsPerBillion)
+					(got.Precision < made.precision || got.Recall < made.recall ||
+						got.F1 < made.f1 || got.FalsePairsPerBillion > made.falsePairsPerBillion) {
+					t.Errorf("%s, set %d: want at least precision %v, recall %v and F1 %v, at "+
+						"most %v false pairs per billion", made.name, set, made.precision,
+						made.recall, made.f1, made.falsePairsPerBillion)
 				}
 			}
 		}
@@ -51,7 +62,10 @@ func TestMadeTexts(t *testing.T) {
 }
 
 // measureTexts scores the default rule of an index for the fingerprints of a method.
-func measureTexts(t *testing.T, texts []testgen.Text, labels []testgen.Label, method fingerprint.Method, seeds, k int) (analyzer string, _ *Report) {
+func measureTexts(
+	t *testing.T, texts []testgen.Text, labels []testgen.Label,
+	method fingerprint.Method, seeds, k int,
+) (analyzer string, _ *Report) {
 	t.Helper()
 	docs := make([]*Document, len(texts))
 	for i, text := range texts {

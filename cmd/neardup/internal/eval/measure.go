@@ -16,7 +16,8 @@ type Rule match.Rule
 
 // confirms reports whether the shingles and the lengths let a pair match.
 func (r Rule) confirms(a *apart) bool {
-	if r.MaxShingleDistance >= 0 && a.shingle >= 0 && a.distance+a.shingle > match.Rule(r).Limit(a.longer) {
+	if r.MaxShingleDistance >= 0 && a.shingle >= 0 &&
+		a.distance+a.shingle > match.Rule(r).Limit(a.longer) {
 		return false
 	}
 	return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio

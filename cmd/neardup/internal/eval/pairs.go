@@ -48,7 +48,8 @@ func ReadPairs(r io.Reader) ([]Pair, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%w: line %d is longer than %d bytes", ErrLabels, number+1, maxLabelLine)
+		return nil, fmt.Errorf("%w: line %d is longer than %d bytes", ErrLabels,
+			number+1, maxLabelLine)
 	case err != nil:
 		return nil, err
 	}
@@ -58,7 +59,8 @@ func ReadPairs(r io.Reader) ([]Pair, error) {
 func parsePair(line string) (Pair, error) {
 	fields := strings.Split(line, "\t")
 	if len(fields) != 3 {
-		return Pair{}, fmt.Errorf("%d fields, want similarity, id and id with tabs between them", len(fields))
+		return Pair{}, fmt.Errorf(
+			"%d fields, want similarity, id and id with tabs between them", len(fields))
 	}
 	similarity, err := strconv.ParseFloat(fields[0], 64)
 	if err != nil || !(similarity >= 0 && similarity <= 1) {

@@ -25,7 +25,9 @@ func sentences(t *testing.T) []string {
 		if strings.Count(text, " the ") < 10 {
 			continue
 		}
-		for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '\n' }) {
+		for _, s := range strings.FieldsFunc(text, func(r rune) bool {
+			return r == '.' || r == '\n'
+		}) {
 			if s = strings.TrimSpace(s); len(strings.Fields(s)) > 6 && !seen[s] {
 				seen[s] = true
 				all = append(all, s)
@@ -40,7 +42,7 @@ func sentences(t *testing.T) []string {
 // counts them over a billion pairs.
 func TestTextsOfOneSubject(t *testing.T) {
 	if testenv.Race {
-		t.Skip("the numbers are what matters; that documents go side by side is in TestCompare, too")
+		t.Skip("TestCompare also evaluates documents in parallel")
 	}
 	const words, k = 1500, 6
 	n, seeds := testenv.Number(800, 800, 800, 20_000), testenv.Number(1, 1, 1, 5)
@@ -71,9 +73,13 @@ func TestTextsOfOneSubject(t *testing.T) {
 	must(t, err)
 	report := measured(t, labelled, Rule(match.Default(k)))
 	got := report.Default
-	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f ±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
-		len(bank), report.Negative, seeds, got.FalsePairsPerBillion, got.Deviation.FalsePairsPerBillion,
-		report.Curves[1].Points[3].FalsePairsPerBillion, report.Curves[0].Points[k].FalsePairsPerBillion, report.Curves[0].Points[3].FalsePairsPerBillion)
+	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f "+
+		"±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",
+		len(bank), report.Negative, seeds, got.FalsePairsPerBillion,
+		got.Deviation.FalsePairsPerBillion,
+		report.Curves[1].Points[3].FalsePairsPerBillion,
+		report.Curves[0].Points[k].FalsePairsPerBillion,
+		report.Curves[0].Points[3].FalsePairsPerBillion)
 	// The short form has a third of a million pairs, so a single match may be chance.
 	if got.FalsePairsPerBillion > 200 && got.FalsePairs > 1 {
 		t.Errorf("%.1f false pairs", got.FalsePairs)

@@ -11,7 +11,8 @@ import (
 
 // WriteTable writes a report as a text table.
 func (r *Report) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n", r.Documents, r.Positive, r.Negative)
+	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n",
+		r.Documents, r.Positive, r.Negative)
 	fmt.Fprintf(w, "left out: %d pairs in between, %d of equal tokens\n", r.Between, r.Identical)
 	fmt.Fprintf(w, "%s; mean ± standard deviation of %d seeds\n", r.Analyzer, r.Seeds)
 	for _, c := range r.Curves {
@@ -23,7 +24,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			if p.MaxDistance == c.BestK {
 				best = " best"
 			}
-			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.MaxDistance, scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
+			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.MaxDistance,
+				scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -40,17 +42,20 @@ func (r *Report) WriteMethods(w io.Writer) error {
 	if !measured {
 		methods = []Method{r.method()}
 	}
-	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; loss counts a dropped document %d times, per million documents\n",
+	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; loss counts a dropped document "+
+		"%d times, per million documents\n",
 		r.Crawl.Distinct, r.Crawl.Duplicates, droppedWeight)
 	fmt.Fprintf(w, "the rule is %v\n\n", match.Rule(r.Default.Rule))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "method\tprecision\t\trecall\t\tF1\t\tfalse pairs\tdropped per million\tstored per million\tloss\t")
+	fmt.Fprint(t, "method\tprecision\t\trecall\t\tF1\t\tfalse pairs\tdropped per million\tstored "+
+		"per million\tloss\t")
 	if measured {
 		fmt.Fprint(t, "bytes\tMB/s\t")
 	}
 	fmt.Fprintln(t)
 	for _, m := range methods {
-		fmt.Fprintf(t, "%s\t%s%.1f\t%.0f\t%.0f\t%.0f\t", m.Name, scoreCells(m.Score, m.Deviation), m.FalsePairs,
+		fmt.Fprintf(t, "%s\t%s%.1f\t%.0f\t%.0f\t%.0f\t", m.Name,
+			scoreCells(m.Score, m.Deviation), m.FalsePairs,
 			m.Crawl.DroppedPerMillion, m.Crawl.StoredPerMillion, m.Crawl.LossPerMillion)
 		if measured {
 			fmt.Fprintf(t, "%.0f\t%.1f\t", m.BytesPerDocument, m.MBPerSecond)
@@ -80,10 +85,11 @@ func (r *Report) Plot(name string) error {
 		lines = append(lines, precision, recall)
 	}
 	axes := figure.Axes{
-		Title: fmt.Sprintf("%d documents, %d pairs of near-duplicates, %d seeds", r.Documents, r.Positive, r.Seeds),
-		X:     "k",
-		Y:     "precision, recall",
-		YMax:  1,
+		Title: fmt.Sprintf("%d documents, %d pairs of near-duplicates, %d seeds", r.Documents,
+			r.Positive, r.Seeds),
+		X:    "k",
+		Y:    "precision, recall",
+		YMax: 1,
 	}
 	return figure.Curves(name, axes, lines)
 }

@@ -49,7 +49,8 @@ type Line struct {
 }
 
 func lineOf(d *index.Document) *Line {
-	l := &Line{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest, Tokens: d.Tokens, Added: d.Added}
+	l := &Line{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
+		Tokens: d.Tokens, Added: d.Added}
 	l.Key, l.KeyBytes = wire.Split(d.Key)
 	l.Scope, l.ScopeBytes = wire.Split(d.Scope)
 	return l
@@ -57,7 +58,8 @@ func lineOf(d *index.Document) *Line {
 
 func (l *Line) document() index.Document {
 	return index.Document{
-		Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Shingles: l.Shingles, Digest: l.Digest, Tokens: l.Tokens,
+		Key: l.Key + string(l.KeyBytes), Fingerprint: *l.Fingerprint, Shingles: l.Shingles,
+		Digest: l.Digest, Tokens: l.Tokens,
 		Scope: l.Scope + string(l.ScopeBytes), Added: l.Added,
 	}
 }
@@ -91,7 +93,8 @@ func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64
 func firstLine(in io.Reader) *Index {
 	var line FirstLine
 	r := bufio.NewReader(in)
-	if head, _ := r.Peek(len(begin)); string(head) != begin || json.NewDecoder(r).Decode(&line) != nil {
+	if head, _ := r.Peek(len(begin)); string(head) != begin ||
+		json.NewDecoder(r).Decode(&line) != nil {
 		return nil
 	}
 	return &line.Index
@@ -130,7 +133,8 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 		case err == nil:
 			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
 		case err != io.EOF: // for example a wrong checksum of a compressed file
-			fail(want+2, fmt.Errorf("behind the %d documents that its first line promises: %w", want, err))
+			fail(want+2, fmt.Errorf(
+				"behind the %d documents that its first line promises: %w", want, err))
 		}
 	}
 }

@@ -12,7 +12,9 @@ import (
 // TestDamagedExport tests that a damaged or truncated export is refused, also if only its
 // checksum or its end is wrong.
 func TestDamagedExport(t *testing.T) {
-	const whole = `{"neardupIndex":{"maxDistance":3,"documents":2}}` + "\n" + `{"key":"a","fingerprint":"0000000000000007"}` + "\n" + `{"fingerprint":"0000000000000008"}` + "\n"
+	const whole = `{"neardupIndex":{"maxDistance":3,"documents":2}}` + "\n" +
+		`{"key":"a","fingerprint":"0000000000000007"}` + "\n" +
+		`{"fingerprint":"0000000000000008"}` + "\n"
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	w.Write([]byte(whole))
@@ -24,13 +26,15 @@ func TestDamagedExport(t *testing.T) {
 		{whole, ""},
 		{strings.TrimSpace(whole), ""},
 		{packed, ""},
-		{string(flipped), "line 4, byte 128: behind the 2 documents that its first line promises: bad gzip"},
+		{string(flipped),
+			"line 4, byte 128: behind the 2 documents that its first line promises: bad gzip"},
 		{packed[:len(packed)-3], "truncated gzip"},
 		{packed + "rubbish", "bad gzip"},
 		{whole + "}", "behind the 2 documents"},
 		{whole + "]", "behind the 2 documents"},
 		{whole + `{"fingerprint":"0000000000000008"}`, "promises 2 documents only"},
-		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1), "line 2, byte 60: no fingerprint"},
+		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1),
+			"line 2, byte 60: no fingerprint"},
 		{strings.Replace(whole, `"0000000000000007"`, "null", 1), "no fingerprint"},
 	} {
 		in, err := corpus.Open("-", strings.NewReader(test.in))

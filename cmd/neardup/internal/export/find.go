@@ -14,7 +14,9 @@ import (
 // Find returns the first line of the first input that Write wrote, or nil if no input is an
 // export. It reads the beginning of pipes. opened has a reader of the complete content of each of
 // these pipes. "-" is standard input.
-func Find(ctx context.Context, names []string, stdin io.Reader) (found *Index, opened map[string]io.Reader, err error) {
+func Find(
+	ctx context.Context, names []string, stdin io.Reader,
+) (found *Index, opened map[string]io.Reader, err error) {
 	opened = make(map[string]io.Reader)
 	for _, name := range names {
 		info, err := os.Stat(name)

@@ -35,7 +35,8 @@ func (d *Distribution) Draw(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	axes := Axes{Title: "Neighbours in sorted order", X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
+	axes := Axes{Title: "Neighbours in sorted order",
+		X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
 	if err := Bars(filepath.Join(folder, "leading.svg"), axes, d.LeadingBits[:]); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 
 // Member is a member of a pair or a cluster in JSON, without the ID and the key if it has none.
 type Member struct {
-	ID          uint64                  `json:"id,omitempty"` // in a list, the number of the fingerprint
+	// in a list, the number of the fingerprint
+	ID          uint64                  `json:"id,omitempty"`
 	Key         string                  `json:"key,omitempty"`
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
@@ -68,13 +69,15 @@ type indexSource struct {
 }
 
 func memberOf(d *index.Document, documents int) Member {
-	return Member{ID: d.ID, Key: d.Key, KeyBytes: corpus.KeyBytes(d.Key), Fingerprint: d.Fingerprint, Documents: documents}
+	return Member{ID: d.ID, Key: d.Key, KeyBytes: corpus.KeyBytes(d.Key),
+		Fingerprint: d.Fingerprint, Documents: documents}
 }
 
 func (s *indexSource) Pairs(ctx context.Context) iter.Seq2[*Pair, error] {
 	return func(yield func(*Pair, error) bool) {
 		for p, err := range s.index.Pairs(ctx, s.options) {
-			first, second := memberOf(&p.First.Document, p.First.Documents), memberOf(&p.Second.Document, p.Second.Documents)
+			first, second := memberOf(&p.First.Document, p.First.Documents),
+				memberOf(&p.Second.Document, p.Second.Documents)
 			if !yield(&Pair{first, second, p.Distance}, err) || err != nil {
 				return
 			}
@@ -93,7 +96,9 @@ func (s *indexSource) Clusters(ctx context.Context) iter.Seq2[*Cluster, error] {
 }
 
 // members yields the documents of a cluster.
-func (s *indexSource) members(ctx context.Context, c *index.Cluster) iter.Seq2[ClusterMember, error] {
+func (s *indexSource) members(
+	ctx context.Context, c *index.Cluster,
+) iter.Seq2[ClusterMember, error] {
 	return func(yield func(ClusterMember, error) bool) {
 		for i := range c.Members {
 			for d, err := range c.Members[i].All() {

@@ -43,7 +43,8 @@ func Read(chunks iter.Seq2[*corpus.Chunk, error], maxDistance int, stars bool) (
 // member returns a member whose first document is at a place.
 func (l *Lists) member(place uint32, fp fingerprint.Fingerprint, documents int) Member {
 	key := l.keys.At(int(place))
-	return Member{ID: uint64(place) + 1, Key: key, KeyBytes: corpus.KeyBytes(key), Fingerprint: fp, Documents: documents}
+	return Member{ID: uint64(place) + 1, Key: key, KeyBytes: corpus.KeyBytes(key), Fingerprint: fp,
+		Documents: documents}
 }
 
 // Pairs is Source.Pairs. It sorts Fingerprints.
@@ -92,7 +93,9 @@ func (l *Lists) Clusters(ctx context.Context) iter.Seq2[*Cluster, error] {
 		for places, err := range find(ctx, l.Fingerprints, l.MaxDistance) {
 			members := func(yield func(ClusterMember, error) bool) {
 				for _, place := range places {
-					if !yield(ClusterMember{Member: l.member(uint32(place), l.Fingerprints[place], 1)}, nil) {
+					if !yield(
+						ClusterMember{Member: l.member(uint32(place), l.Fingerprints[place], 1)},
+						nil) {
 						return
 					}
 				}

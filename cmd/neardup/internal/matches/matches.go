@@ -29,14 +29,20 @@ type List struct {
 
 // Scan reads a file of size bytes once, and finds the fingerprints in it that are within k bits of
 // queries. It calls chunk with each chunk of the file. Close removes the files of the List.
-func Scan(ctx context.Context, file *corpus.Reader, queries []fingerprint.Fingerprint, k int, size int64, chunk func(*corpus.Chunk)) (*List, error) {
+func Scan(
+	ctx context.Context, file *corpus.Reader, queries []fingerprint.Fingerprint, k int, size int64,
+	chunk func(*corpus.Chunk),
+) (*List, error) {
 	const lineBytes = 12 // 8 in u64le, 17 and more in lines
 	prepared, err := scan.New(queries, k, size/lineBytes)
 	if err != nil {
 		return nil, err
 	}
-	l := &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20}), queries: len(queries)}
-	for c, err := range file.Chunks(ctx, func(c *corpus.Chunk) error { return l.add(ctx, prepared, c) }) {
+	l := &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20}),
+		queries: len(queries)}
+	for c, err := range file.Chunks(ctx, func(c *corpus.Chunk) error {
+		return l.add(ctx, prepared, c)
+	}) {
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
@@ -67,7 +73,8 @@ func (l *List) add(ctx context.Context, queries *scan.Queries, chunk *corpus.Chu
 		found = found[:0]
 	}
 	queries.Scan(words, func(m scan.Match) {
-		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At), words[m.At], uint64(m.At)})
+		found = append(found, [4]uint64{uint64(m.Query)<<8 | uint64(m.Distance), chunk.Number(m.At),
+			words[m.At], uint64(m.At)})
 		if len(found) == 4096 {
 			flush()
 		}
@@ -83,10 +90,14 @@ func (l *List) Each(ctx context.Context, found func(query int, matches []index.M
 	var records [][4]uint64
 	until := func(query int) {
 		for ; next < query; next++ {
-			slices.SortFunc(records, func(a, b [4]uint64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+			slices.SortFunc(records, func(a, b [4]uint64) int {
+				return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+			})
 			matches := make([]index.Match, len(records))
 			for i, r := range records {
-				matches[i] = index.Match{Document: index.Document{ID: r[1], Key: l.keys.At(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2])}, Distance: int(r[0] & 0xff)}
+				matches[i] = index.Match{Document: index.Document{ID: r[1],
+					Key: l.keys.At(int(r[3])), Fingerprint: fingerprint.Fingerprint(r[2])},
+					Distance: int(r[0] & 0xff)}
 			}
 			found(next, matches)
 			records = records[:0]

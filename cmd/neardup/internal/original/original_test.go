@@ -25,7 +25,8 @@ var both = []corpus.Format{corpus.WARC, corpus.JSONL}
 // readAll reads the records of a file.
 func readAll(t *testing.T, content string) (records []corpus.Record) {
 	t.Helper()
-	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both, Stdin: strings.NewReader(content)})
+	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both,
+		Stdin: strings.NewReader(content)})
 	must(t, err)
 	for raw, err := range r.RawRecords(context.Background()) {
 		must(t, err)
@@ -54,7 +55,9 @@ func written(t *testing.T, records []corpus.Record) string {
 }
 
 func warcRecord(kind, newline, fields, block string) string {
-	lines := []string{"WARC/1.0", "warc-type:  " + kind, "Content-Type: application/http; msgtype=response", "X-Own: \xff a", fmt.Sprint("Content-Length: ", len(block)), fields, ""}
+	lines := []string{"WARC/1.0", "warc-type:  " + kind,
+		"Content-Type: application/http; msgtype=response", "X-Own: \xff a",
+		fmt.Sprint("Content-Length: ", len(block)), fields, ""}
 	return strings.Join(lines, newline) + block + "\r\n\r\n"
 }
 
@@ -62,19 +65,24 @@ const message = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding
 
 var (
 	info  = warcRecord("warcinfo", "\r\n", "", "software: a crawler")
-	small = warcRecord("response", "\n", "WARC-Target-URI: <http://a.example/>\n", message+"8\r\n<p>small\r\n0\r\n\r\n")
-	large = warcRecord("response", "\r\n", "WARC-Target-URI: http://a.example/large\r\nFolded: a\r\n  b\r\n", message+"200000\r\n"+strings.Repeat("<p>large", 1<<18)+"\r\n0\r\n\r\n")
+	small = warcRecord("response", "\n", "WARC-Target-URI: <http://a.example/>\n",
+		message+"8\r\n<p>small\r\n0\r\n\r\n")
+	large = warcRecord("response", "\r\n", "WARC-Target-URI: http://a.example/large\r\nFolded: "+
+		"a\r\n  b\r\n", message+"200000\r\n"+strings.Repeat("<p>large", 1<<18)+"\r\n0\r\n\r\n")
 	other = warcRecord("request", "\r\n", "", "GET / HTTP/1.1\r\n\r\n") +
 		warcRecord("response", "\r\n", "", "HTTP/1.1 404 Not Found\r\n\r\n<p>nothing") +
 		warcRecord("response", "\r\n", "", message+"0\r\n\r\n") +
-		warcRecord("response", "\r\n", "", "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n\x89PNG")
+		warcRecord(
+			"response", "\r\n", "", "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n\x89PNG")
 )
 
 var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
 func TestBytesAsTheyWere(t *testing.T) {
-	const lines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n\n\nno object\n{\"id\":3,\"text\":\"c\"}"
-	const keptLines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} \n{\"id\":3,\"text\":\"c\"}\n"
+	const lines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} " +
+		"\n\n\nno object\n{\"id\":3,\"text\":\"c\"}"
+	const keptLines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} " +
+		"\n{\"id\":3,\"text\":\"c\"}\n"
 	archive := info + small + other + large
 	kept := info + small + large
 	for name, test := range map[string]struct {
@@ -85,10 +93,11 @@ func TestBytesAsTheyWere(t *testing.T) {
 		"lines with a byte order mark": {"\xef\xbb\xbf" + lines, keptLines, 0},
 		"lines gzipped":                {gzipped(lines), keptLines, 0},
 		"archive":                      {archive, kept, 0},
-		"archive of members":           {gzipped(info) + gzipped(small) + gzipped(other) + gzipped(large), kept, 3},
-		"archive of one member":        {gzipped(archive), kept, 3},
-		"archive in Zstandard":         {zstded(archive), kept, 3},
-		"truncated archive":            {info + small + large[:len(large)-100], info + small, 0},
+		"archive of members": {gzipped(info) + gzipped(small) + gzipped(other) +
+			gzipped(large), kept, 3},
+		"archive of one member": {gzipped(archive), kept, 3},
+		"archive in Zstandard":  {zstded(archive), kept, 3},
+		"truncated archive":     {info + small + large[:len(large)-100], info + small, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, members := written(t, readAll(t, test.input)), 0
@@ -96,7 +105,8 @@ func TestBytesAsTheyWere(t *testing.T) {
 				output, members = gunzipped(t, output)
 			}
 			if output != test.output || members != test.members {
-				t.Errorf("%d members of %d bytes, want %d of %d:\n%.1200q", members, len(output), test.members, len(test.output), output)
+				t.Errorf("%d members of %d bytes, want %d of %d:\n%.1200q", members, len(output),
+					test.members, len(test.output), output)
 			}
 		})
 	}
@@ -123,28 +133,34 @@ func TestMembersAreCopied(t *testing.T) {
 	m := stored(t, info, small, other, large, small+small, "\r\n"+small, small+"\r\n\r\n")
 	input := strings.Join(m[:4], "")
 	if output := written(t, readAll(t, input)); output != m[0]+m[1]+m[3] {
-		t.Errorf("%d bytes, want the %d of the members of the input", len(output), len(m[0]+m[1]+m[3]))
-	} else if content, members := gunzipped(t, output); content != info+small+large || members != 3 {
+		t.Errorf("%d bytes, want the %d of the members of the input", len(output),
+			len(m[0]+m[1]+m[3]))
+	} else if content, members := gunzipped(t, output); content != info+small+
+		large || members != 3 {
 		t.Errorf("%d members of %d bytes", members, len(content))
 	}
 	for name, test := range map[string]struct {
 		input, content string
 		prefix         string // the members of the output that are copied
 	}{
-		"two records in a member":       {m[0] + m[4] + m[1], info + small + small + small, m[0]},
-		"a record in two members":       {stored(t, small[:200])[0] + stored(t, small[200:])[0], small, ""},
+		"two records in a member": {m[0] + m[4] + m[1], info + small + small + small, m[0]},
+		"a record in two members": {stored(t, small[:200])[0] +
+			stored(t, small[200:])[0], small, ""},
 		"an empty line before a record": {m[5] + m[0], small + info, ""},
 		"empty lines after a record":    {m[6] + m[0], small + "\r\n\r\n" + info, m[6] + m[0]},
-		"empty members":                 {gzipped("") + m[1] + gzipped("") + m[0], small + info, m[1] + m[0]},
+		"empty members": {gzipped("") + m[1] + gzipped("") + m[0],
+			small + info, m[1] + m[0]},
 	} {
 		output := written(t, readAll(t, test.input))
-		if content, _ := gunzipped(t, output); content != test.content || !strings.HasPrefix(output, test.prefix) {
+		if content, _ := gunzipped(t, output); content != test.content ||
+			!strings.HasPrefix(output, test.prefix) {
 			t.Errorf("%s: got\n%.600q\nwant\n%.600q", name, content, test.content)
 		}
 	}
 	lied := strings.Replace(small, "Content-Length: ", "Content-Length: 1", 1)
 	output := written(t, readAll(t, stored(t, lied)[0]+m[0]))
-	if content, members := gunzipped(t, output); members != 2 || strings.Contains(content, lied[:200]) {
+	if content, members := gunzipped(t, output); members != 2 ||
+		strings.Contains(content, lied[:200]) {
 		t.Errorf("a wrong Content-Length: %q", content)
 	}
 	plain := readAll(t, info)
@@ -202,7 +218,8 @@ func TestRefused(t *testing.T) {
 				raw.Parse()
 			}
 		}
-		if errors.Is(before, corpus.ErrNoOriginals) != test.refused || errors.Is(found, corpus.ErrNoOriginals) != test.refused {
+		if errors.Is(before, corpus.ErrNoOriginals) != test.refused ||
+			errors.Is(found, corpus.ErrNoOriginals) != test.refused {
 			t.Errorf("%q: %v before, then %v", test.inputs, before, found)
 		}
 	}

@@ -21,13 +21,17 @@ func TestReadsTheSame(t *testing.T) {
 	for i := range want {
 		want[i] = byte(r.Uint64())
 	}
-	for _, in := range []io.Reader{bytes.NewReader(want), iotest.HalfReader(bytes.NewReader(want)), iotest.DataErrReader(bytes.NewReader(want))} {
-		if got, err := io.ReadAll(Cancelable(t.Context(), in)); err != nil || !bytes.Equal(got, want) {
+	for _, in := range []io.Reader{bytes.NewReader(want), iotest.HalfReader(bytes.NewReader(want)),
+		iotest.DataErrReader(bytes.NewReader(want))} {
+		if got, err := io.ReadAll(Cancelable(t.Context(), in)); err != nil ||
+			!bytes.Equal(got, want) {
 			t.Errorf("seed %d: %d bytes: %v", seed, len(got), err)
 		}
 	}
 	broken := errors.New("broken")
-	if got, err := io.ReadAll(Cancelable(t.Context(), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); string(got) != "abc" || err != broken {
+	if got, err := io.ReadAll(Cancelable(t.Context(),
+		io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); string(
+		got) != "abc" || err != broken {
 		t.Errorf("%q: %v", got, err)
 	}
 }

@@ -37,7 +37,8 @@ func Of(t reflect.Type, schemas map[string]any) map[string]any {
 	}
 	if schemas[t.String()] == nil {
 		properties, required := make(map[string]any), []string{}
-		schemas[t.String()] = map[string]any{"type": "object", "properties": properties, "required": required}
+		schemas[t.String()] = map[string]any{"type": "object", "properties": properties,
+			"required": required}
 		for _, f := range Fields(t) {
 			property := Of(f.Type, schemas)
 			if doc := f.Tag.Get("doc"); doc != "" {

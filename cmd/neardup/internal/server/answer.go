@@ -39,9 +39,11 @@ func readError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return fmt.Errorf("%w: the body has more than %d bytes; send fewer documents per request", index.ErrTooLarge, tooLarge.Limit)
+		return fmt.Errorf("%w: the body has more than %d bytes; send fewer documents per request",
+			index.ErrTooLarge, tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refusal(wire.Timeout, http.StatusRequestTimeout, "the body was sent too slowly; send fewer documents per request")
+		return refusal(wire.Timeout, http.StatusRequestTimeout,
+			"the body was sent too slowly; send fewer documents per request")
 	}
 	return badCall("the body ends early or is malformed: %v", err)
 }
@@ -50,7 +52,8 @@ func readError(err error) error {
 func failureOf(err error) (api.Failure, int) {
 	var own *callError
 	if errors.As(err, &own) {
-		return api.Failure{Error: api.Error{Code: own.code, Message: own.text, Line: own.line}}, own.status
+		return api.Failure{Error: api.Error{Code: own.code, Message: own.text, Line: own.line}},
+			own.status
 	}
 	code, status := wire.CodeOf(err)
 	return api.Failure{Error: api.Error{Code: code, Message: err.Error()}}, status
@@ -95,7 +98,8 @@ type answer struct {
 func (a *answer) claim(n int64) error {
 	if !a.server.memory.TryAcquire(n) {
 		a.server.metrics.refused.WithLabelValues("memory").Inc()
-		return fmt.Errorf("%w: the requests in progress take all of its memory for requests", api.ErrBusy)
+		return fmt.Errorf(
+			"%w: the requests in progress take all of its memory for requests", api.ErrBusy)
 	}
 	a.claimed += n
 	return nil
@@ -133,7 +137,8 @@ func (a *answer) add(v any) error {
 	if err != nil {
 		return err
 	}
-	if long := int64(len(text) - max(len(a.text), callBytes)); long > 0 { // the answer to one query may be long
+	// the answer to one query may be long
+	if long := int64(len(text) - max(len(a.text), callBytes)); long > 0 {
 		if err := a.claim(long); err != nil {
 			return err
 		}

@@ -28,7 +28,8 @@ func BenchmarkCheck(b *testing.B) {
 			if served {
 				where = "served"
 			}
-			b.Run(fmt.Sprintf("%d/%s", size, where), func(b *testing.B) { benchmarkCheck(b, size, served) })
+			b.Run(fmt.Sprintf("%d/%s", size, where),
+				func(b *testing.B) { benchmarkCheck(b, size, served) })
 		}
 	}
 }
@@ -68,7 +69,9 @@ func benchmarkCheck(b *testing.B, size int, served bool) {
 			for err == nil && documents.Add(int64(size)) <= int64(b.N) {
 				docs := make([]index.Document, size)
 				for i := range docs {
-					docs[i] = index.Document{Key: fmt.Sprintf("https://www.example.com/%d/%x", caller, rng.Uint64()), Fingerprint: fingerprint.Fingerprint(rng.Uint64()), Tokens: 100}
+					docs[i] = index.Document{Key: fmt.Sprintf("https://www.example.com/%d/%x",
+						caller, rng.Uint64()), Fingerprint: fingerprint.Fingerprint(rng.Uint64()),
+						Tokens: 100}
 				}
 				begun := time.Now()
 				_, err = to.CheckDocuments(b.Context(), docs)
@@ -83,7 +86,8 @@ func benchmarkCheck(b *testing.B, size int, served bool) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "documents/s")
-	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/document")
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N),
+		"cpu-µs/document")
 	if all := slices.Sorted(slices.Values(slices.Concat(took...))); len(all) > 0 {
 		b.ReportMetric(all[len(all)*99/100].Seconds()*1000, "p99-ms")
 	}

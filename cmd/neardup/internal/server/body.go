@@ -34,7 +34,8 @@ func (a *answer) readBody(r *http.Request) ([]byte, error) {
 		}
 		from = http.MaxBytesReader(nil, inflated, limit)
 	default:
-		return nil, refusal(wire.ContentType, http.StatusUnsupportedMediaType, "Content-Encoding is %.40q: want gzip or none", coding)
+		return nil, refusal(wire.ContentType, http.StatusUnsupportedMediaType,
+			"Content-Encoding is %.40q: want gzip or none", coding)
 	}
 	for body := make([]byte, 0, min(max(r.ContentLength+1, 512), callBytes)); ; {
 		n, err := from.Read(body[len(body):cap(body)])
@@ -82,27 +83,34 @@ const windowLimit = 256
 // eachWindow reads the documents of a request and answers them in order. It calls work with up to
 // 256 of them, and the function that work returns for each that is not malformed. stores reports
 // whether the documents are stored.
-func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, stores bool, work func(*window) func(n int) (any, error)) error {
+func (s *Server) eachWindow(
+	a *answer, r *http.Request, parameters url.Values, stores bool,
+	work func(*window) func(n int) (any, error),
+) error {
 	w := &window{parse: wire.Parse, stores: stores}
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isJSON := media == "application/json"
 	switch media {
 	case api.JSONLines, "application/jsonl", "application/json":
 		if len(parameters) > 0 {
-			return badCall("a body of type %s has no parameters: key and scope are fields of its documents", media)
+			return badCall("a body of type %s has no parameters: key and scope are fields of its "+
+				"documents", media)
 		}
 		a.several = !isJSON
 	case "text/html", "application/xhtml+xml", "text/plain":
 		if !parameters.Has("key") {
-			return badCall("a body of type %s is one page: its URL is missing, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", media)
+			return badCall("a body of type %s is one page: its URL is missing, as in "+
+				"?key=https%%3A%%2F%%2Fexample.com%%2F", media)
 		}
 		w.parse = func(text []byte, d *api.Document) error {
-			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"), ContentType: r.Header.Get("Content-Type"), Body: text}
+			*d = api.Document{Key: parameters.Get("key"), Scope: parameters.Get("scope"),
+				ContentType: r.Header.Get("Content-Type"), Body: text}
 			return nil
 		}
 	default:
 		return refusal(wire.ContentType, http.StatusUnsupportedMediaType,
-			"Content-Type is %.80q: want %s or application/json for documents, or text/html or text/plain for a page", media, api.JSONLines)
+			"Content-Type is %.80q: want %s or application/json for documents, or text/html or "+
+				"text/plain for a page", media, api.JSONLines)
 	}
 	body, err := a.readBody(r)
 	if err != nil {
@@ -113,8 +121,10 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 	documents := lines(text)
 	switch {
 	case isJSON && bytes.HasPrefix(bytes.TrimSpace(text), []byte{'['}):
-		if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
-			return badCall("the body is not a JSON array; one object per line has the type %s", api.JSONLines)
+		if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true)) {
+			return badCall(
+				"the body is not a JSON array; one object per line has the type %s", api.JSONLines)
 		}
 		a.several, a.array, documents = true, true, values(text)
 	case a.several:
@@ -124,9 +134,12 @@ func (s *Server) eachWindow(a *answer, r *http.Request, parameters url.Values, s
 		return a.end(s.answer(a, w, work))
 	}
 	for number, text := range documents {
-		if !a.array && a.n == 0 && len(w.items) == 0 && (text[0] != '{' || text[len(text)-1] != '}') {
-			return badCall("line %d is not a JSON object: send one object per line, or an object or array as application/json, "+
-				"or a page as text/html or text/plain with its URL, as in ?key=https%%3A%%2F%%2Fexample.com%%2F", number)
+		if !a.array && a.n == 0 && len(w.items) == 0 &&
+			(text[0] != '{' || text[len(text)-1] != '}') {
+			return badCall("line %d is not a JSON object: send one object per line, or an object "+
+				"or array as application/json, "+
+				"or a page as text/html or text/plain with its URL, as in "+
+				"?key=https%%3A%%2F%%2Fexample.com%%2F", number)
 		}
 		if len(w.items) == windowLimit {
 			if err := s.answer(a, w, work); err != nil {
@@ -154,7 +167,8 @@ func lines(body []byte) iter.Seq2[int, []byte] {
 // values yields the values of a valid JSON array, with their numbers.
 func values(array []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
-		d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true))
 		_, _ = d.ReadToken()
 		for number := 1; d.PeekKind() != ']'; number++ {
 			value, _ := d.ReadValue()
@@ -202,7 +216,8 @@ func (s *Server) analyze(w *window, n int) {
 		return
 	}
 	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit
-	w.docs[n], w.reasons[n] = check.Document(&d, w.stores && s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
+	w.docs[n], w.reasons[n] = check.Document(&d, w.stores &&
+		s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
 		s.analysis.Acquire(context.Background(), 1)
 		defer s.analysis.Release(1)
 		return check.Page(s.index.Signer(), s.limits.PageBytes, p)

@@ -37,7 +37,9 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 }
 
 // checkDocuments ends the process if the index panics. net/http would recover, with held locks.
-func (s *Server) checkDocuments(ctx context.Context, docs []index.Document) ([]neardup.Verdict, error) {
+func (s *Server) checkDocuments(
+	ctx context.Context, docs []index.Document,
+) ([]neardup.Verdict, error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			log.Fatalf("panic: %v\n\n%s", cause, debug.Stack())
@@ -47,7 +49,9 @@ func (s *Server) checkDocuments(ctx context.Context, docs []index.Document) ([]n
 }
 
 // each returns the work of eachWindow that answers each document alone.
-func each(answer func(i *item, d *index.Document, reason string) (any, error)) func(*window) func(int) (any, error) {
+func each(
+	answer func(i *item, d *index.Document, reason string) (any, error),
+) func(*window) func(int) (any, error) {
 	return func(w *window) func(int) (any, error) {
 		return func(n int) (any, error) { return answer(&w.items[n], &w.docs[n], w.reasons[n]) }
 	}
@@ -60,25 +64,26 @@ const (
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, each(func(i *item, d *index.Document, reason string) (any, error) {
-		found := api.Found{Reason: reason, Matches: []api.Stored{}}
-		found.Key, found.KeyBytes = wire.Split(i.key)
-		if reason != "" {
-			return &found, nil
-		}
-		q, err := queryOf(i, d)
-		if err != nil {
-			return nil, err
-		}
-		s.queries.Acquire(context.Background(), 1) // each has memory for its matches
-		defer s.queries.Release(1)
-		matches, err := s.index.Query(r.Context(), q)
-		found.Fingerprint, found.More = &d.Fingerprint, len(matches) > maxMatches
-		for n := range matches[:min(len(matches), maxMatches)] {
-			found.Matches = append(found.Matches, wire.Stored(&matches[n]))
-		}
-		return &found, err
-	}))
+	return s.eachWindow(a, r, values, false,
+		each(func(i *item, d *index.Document, reason string) (any, error) {
+			found := api.Found{Reason: reason, Matches: []api.Stored{}}
+			found.Key, found.KeyBytes = wire.Split(i.key)
+			if reason != "" {
+				return &found, nil
+			}
+			q, err := queryOf(i, d)
+			if err != nil {
+				return nil, err
+			}
+			s.queries.Acquire(context.Background(), 1) // each has memory for its matches
+			defer s.queries.Release(1)
+			matches, err := s.index.Query(r.Context(), q)
+			found.Fingerprint, found.More = &d.Fingerprint, len(matches) > maxMatches
+			for n := range matches[:min(len(matches), maxMatches)] {
+				found.Matches = append(found.Matches, wire.Stored(&matches[n]))
+			}
+			return &found, err
+		}))
 }
 
 func queryOf(i *item, d *index.Document) (index.Query, error) {
@@ -99,9 +104,10 @@ func queryOf(i *item, d *index.Document) (index.Query, error) {
 
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false, each(func(i *item, d *index.Document, reason string) (any, error) {
-		return compare.Explain(r.Context(), s.index, i.key, d, reason, s.opts.Rule())
-	}))
+	return s.eachWindow(a, r, values, false,
+		each(func(i *item, d *index.Document, reason string) (any, error) {
+			return compare.Explain(r.Context(), s.index, i.key, d, reason, s.opts.Rule())
+		}))
 }
 
 // explainKey answers GET /v1/explain.
@@ -117,8 +123,9 @@ func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error
 func (s *Server) stored(r *http.Request, key string) (index.Document, error) {
 	d, found, err := s.index.Get(r.Context(), key)
 	if err == nil && !found {
-		err = refusal(wire.NotFound, http.StatusNotFound, "no document has the key %.80q: duplicates and skipped pages are not stored; "+
-			"to find out which stored page one resembles, send it to POST /v1/explain", key)
+		err = refusal(wire.NotFound, http.StatusNotFound,
+			"no document has the key %.80q: duplicates and skipped pages are not stored; "+
+				"to find out which stored page one resembles, send it to POST /v1/explain", key)
 	}
 	return d, err
 }
@@ -133,7 +140,8 @@ func (s *Server) get(a *answer, r *http.Request, values url.Values) error {
 func (s *Server) list(a *answer, r *http.Request, values url.Values) error {
 	after, err := strconv.ParseUint(cmp.Or(values.Get("after"), "0"), 10, 64)
 	if err != nil {
-		return badCall("after is %.40q, want the value of next in the previous part", values.Get("after"))
+		return badCall("after is %.40q, want the value of next in the previous part",
+			values.Get("after"))
 	}
 	s.queries.Acquire(context.Background(), 1)
 	defer s.queries.Release(1)
@@ -171,7 +179,8 @@ func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
 	}
 	a.documents += n
 	if err != nil {
-		return fmt.Errorf("%d documents were deleted before this error; repeat the request: %w", a.documents, err)
+		return fmt.Errorf("%d documents were deleted before this error; repeat the request: %w",
+			a.documents, err)
 	}
 	return a.json(api.Deleted{Deleted: a.documents}, nil)
 }

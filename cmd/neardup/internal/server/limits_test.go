@@ -57,12 +57,16 @@ func talk(t *testing.T, address string, parts ...string) string {
 // TestHostileConnections tests that the server ends a connection that does not send valid
 // requests, with the right answer. Only complete requests are executed.
 func TestHostileConnections(t *testing.T) {
-	const check = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+	const check = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/x-ndjson\r\n"
 	slowly := make([]string, 20) // a byte per 0.1 s
 	for i := range slowly {
 		slowly[i] = "x"
 	}
-	line := func(key string) string { return `{"key":"` + key + `","text":"words of ` + key + `"}` + "\n" }
+	line := func(key string) string {
+		return `{"key":"` + key + `","text":"words of ` +
+			key + `"}` + "\n"
+	}
 	chunk := func(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 	for _, c := range []struct {
 		what  string
@@ -74,23 +78,45 @@ func TestHostileConnections(t *testing.T) {
 		{"nothing", []string{""}, nil, nil},
 		{"a slow header", append([]string{check}, slowly...), nil, nil},
 		{"not HTTP", []string{"\x16\x03\x01\x00\xa5\r\n\r\n"}, []string{"400"}, nil},
-		{"a large header", []string{check + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n"}, []string{"431"}, nil},
-		{"a slow body", append([]string{check + "Content-Length: 1000\r\n\r\n" + line("slow")}, slowly...), []string{"408", `"timeout"`}, nil},
-		{"a body that breaks off", []string{check + "Content-Length: 1000\r\n\r\n" + line("cut")}, []string{"408"}, nil},
-		{"a long body", []string{check + "Content-Length: 99999999999\r\n\r\nsome", strings.Repeat("x", 2<<20)}, []string{"413", `"too_large"`}, nil},
+		{"a large header", []string{check + "X: " + strings.Repeat("x", 300<<10) + "\r\n\r\n"},
+			[]string{"431"}, nil},
+		{"a slow body", append([]string{check + "Content-Length: 1000\r\n\r\n" + line("slow")},
+			slowly...), []string{"408", `"timeout"`}, nil},
+		{"a body that breaks off", []string{check + "Content-Length: 1000\r\n\r\n" + line("cut")},
+			[]string{"408"}, nil},
+		{"a long body", []string{check + "Content-Length: 99999999999\r\n\r\nsome",
+			strings.Repeat("x", 2<<20)}, []string{"413", `"too_large"`}, nil},
 		{"a negative length", []string{check + "Content-Length: -1\r\n\r\n"}, []string{"400"}, nil},
-		{"two lengths", []string{check + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"}, []string{"400"}, nil},
-		{"a length and chunks", []string{check + "Connection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("both")) + "0\r\n\r\n"}, nil, nil},
-		{"malformed chunks", []string{check + "Transfer-Encoding: chunked\r\n\r\n" + chunk(line("chunk")) + "zzzz\r\n"}, []string{"400", `"bad_request"`}, nil},
-		{"a request after malformed chunks", []string{check + "Transfer-Encoding: chunked\r\n\r\nzzz\r\n" + check + "Content-Length: 38\r\n\r\n" + line("after")}, []string{"400"}, nil},
-		{"chunks that break off", []string{check + "Transfer-Encoding: chunked\r\n\r\n" + chunk(line("whole")+`{"key":"half","te`)}, []string{`"timeout"`}, nil},
-		{"a line without an end", []string{check + "Connection: close\r\nContent-Length: 43\r\n\r\n" + strings.TrimSpace(line("unended"))}, []string{"200", `"new"`}, []string{"unended"}},
-		{"a large page", []string{check + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"text":"`+strings.Repeat("x", 100<<10)+"\"}\n"+line("next")) + "0\r\n\r\n"},
+		{"two lengths", []string{check + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
+			[]string{"400"}, nil},
+		{"a length and chunks", []string{check + "Connection: close\r\nContent-Length: " +
+			"3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(line("both")) + "0\r\n\r\n"}, nil,
+			nil},
+		{"malformed chunks",
+			[]string{check + "Transfer-Encoding: chunked\r\n\r\n" + chunk(line("chunk")) +
+				"zzzz\r\n"}, []string{"400", `"bad_request"`}, nil},
+		{"a request after malformed chunks", []string{check + "Transfer-Encoding: " +
+			"chunked\r\n\r\nzzz\r\n" + check + "Content-Length: 38\r\n\r\n" + line("after")},
+			[]string{"400"}, nil},
+		{"chunks that break off",
+			[]string{check + "Transfer-Encoding: chunked\r\n\r\n" +
+				chunk(line("whole")+`{"key":"half","te`)}, []string{`"timeout"`}, nil},
+		{"a line without an end",
+			[]string{check + "Connection: close\r\nContent-Length: 43\r\n\r\n" +
+				strings.TrimSpace(line("unended"))}, []string{"200", `"new"`}, []string{"unended"}},
+		{"a large page",
+			[]string{check + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" +
+				chunk(`{"text":"`+strings.Repeat("x", 100<<10)+"\"}\n"+line("next")) + "0\r\n\r\n"},
 			[]string{"too large: 102400 bytes, limit 65536", `"next"`}, []string{"next"}},
-		{"HTTP/1.0", []string{"POST /v1/check HTTP/1.0\r\nContent-Type: application/x-ndjson\r\nContent-Length: 36\r\n\r\n" + line("old")}, []string{"HTTP/1.0 200", `"new"`}, []string{"old"}},
-		{"another site", []string{check + "Origin: http://example.com\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"403"}, nil},
-		{"another host", []string{"GET /v1/stats HTTP/1.1\r\nHost: example.com:7490\r\nConnection: close\r\n\r\n"}, []string{"403"}, nil},
-		{"a path that leads out", []string{"POST /v1/checkpoint?name=../x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"400"}, nil},
+		{"HTTP/1.0", []string{"POST /v1/check HTTP/1.0\r\nContent-Type: " +
+			"application/x-ndjson\r\nContent-Length: 36\r\n\r\n" + line("old")},
+			[]string{"HTTP/1.0 200", `"new"`}, []string{"old"}},
+		{"another site", []string{check + "Origin: http://example.com\r\nConnection: " +
+			"close\r\nContent-Length: 0\r\n\r\n"}, []string{"403"}, nil},
+		{"another host", []string{"GET /v1/stats HTTP/1.1\r\nHost: " +
+			"example.com:7490\r\nConnection: close\r\n\r\n"}, []string{"403"}, nil},
+		{"a path that leads out", []string{"POST /v1/checkpoint?name=../x HTTP/1.1\r\nHost: " +
+			"localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, []string{"400"}, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
@@ -132,10 +158,13 @@ func memoryIsFree(t *testing.T, s *Server) {
 // at the end.
 func TestMemoryIsBounded(t *testing.T) {
 	x := open(t, inMemory())
-	limits := Limits{MemoryBytes: 64 << 20, RequestBytes: 8 << 20, PageBytes: 1 << 20, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
+	limits := Limits{MemoryBytes: 64 << 20, RequestBytes: 8 << 20, PageBytes: 1 << 20,
+		ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
 	s, address := serve(t, x, Options{Limits: limits})
-	const head = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-	piece := strings.Repeat(`{"key":"k","text":"`+strings.Repeat("word ", 10_000)+"\"}\n", 5) // 250 KB
+	const head = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/x-ndjson\r\n"
+	// 250 KB
+	piece := strings.Repeat(`{"key":"k","text":"`+strings.Repeat("word ", 10_000)+"\"}\n", 5)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for n := range 500 {
@@ -149,7 +178,8 @@ func TestMemoryIsBounded(t *testing.T) {
 				io.WriteString(conn, "Content-Length: 8000000\r\n\r\n")
 			case 1: // sends slowly
 				io.WriteString(conn, "Content-Length: 8000000\r\n\r\n")
-				for err := error(nil); err == nil && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+				for err := error(nil); err == nil &&
+					ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 					_, err = io.WriteString(conn, piece[:20<<10])
 				}
 			case 2: // sends too much
@@ -162,7 +192,8 @@ func TestMemoryIsBounded(t *testing.T) {
 				return
 			case 4: // does not read the answer, which is forty times as long
 				conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-				fmt.Fprintf(conn, "Content-Length: %d\r\n\r\n%s", 300_000, strings.Repeat("{}\n", 100_000))
+				fmt.Fprintf(conn, "Content-Length: %d\r\n\r\n%s", 300_000,
+					strings.Repeat("{}\n", 100_000))
 			}
 			<-ctx.Done()
 		})
@@ -173,7 +204,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		most = max(most, m.HeapInuse)
-		v, err := c.Check(t.Context(), neardup.Page{URL: fmt.Sprint(n), Body: []byte(fmt.Sprint("a page of some words, number ", n*n))})
+		v, err := c.Check(t.Context(), neardup.Page{URL: fmt.Sprint(n),
+			Body: []byte(fmt.Sprint("a page of some words, number ", n*n))})
 		if err != nil || v.Status == 0 {
 			t.Error(v, err)
 		}
@@ -205,10 +237,12 @@ func TestAnswersAreBounded(t *testing.T) {
 		return fmt.Sprintf(`{"fingerprint":"0000000000000001","tokens":9,"limit":%d}`+"\n", limit)
 	}
 	must(t, s.memory.Acquire(t.Context(), 8<<20-128<<10))
-	if status, said := post(t, address+"/v1/query", query(1000)); status != 503 || !strings.Contains(said, `"busy"`) {
+	if status, said := post(t, address+"/v1/query", query(1000)); status != 503 ||
+		!strings.Contains(said, `"busy"`) {
 		t.Errorf("%d, %.200s", status, said)
 	}
-	if status, said := post(t, address+"/v1/query", query(3)+query(1000)+query(3)); status != 200 || strings.Count(said, "\n") != 2 || !strings.Contains(said, `{"error":{"code":"busy"`) {
+	if status, said := post(t, address+"/v1/query", query(3)+query(1000)+query(3)); status != 200 ||
+		strings.Count(said, "\n") != 2 || !strings.Contains(said, `{"error":{"code":"busy"`) {
 		t.Errorf("%d, %.200s", status, said)
 	}
 	s.memory.Release(8<<20 - 128<<10)
@@ -218,7 +252,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		if limit == 0 || limit > maxMatches {
 			want = maxMatches
 		}
-		if got := strings.Count(said, `"id":`); got != want || strings.Contains(said, `"more":true`) != (limit == 0 || limit > maxMatches) {
+		if got := strings.Count(said, `"id":`); got != want ||
+			strings.Contains(said, `"more":true`) != (limit == 0 || limit > maxMatches) {
 			t.Errorf("limit %d: %d matches, want %d", limit, got, want)
 		}
 	}
@@ -228,13 +263,16 @@ func TestAnswersAreBounded(t *testing.T) {
 // TestLargestDocument: the largest page is answered, whatever the limit of a request, as a page and
 // in base64.
 func TestLargestDocument(t *testing.T) {
-	s, address := serve(t, open(t, nil), Options{Limits: Limits{PageBytes: 200 << 10, RequestBytes: 1, MemoryBytes: 1}})
+	s, address := serve(t, open(t, nil),
+		Options{Limits: Limits{PageBytes: 200 << 10, RequestBytes: 1, MemoryBytes: 1}})
 	body := strings.Repeat("a word ", 200<<10/7+1)[:200<<10]
 	c := dial(t, address, &client.Options{RetryFor: -1})
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "page", Body: []byte(body)}); err != nil || v.Status != neardup.New {
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "page", Body: []byte(body)}); err != nil ||
+		v.Status != neardup.New {
 		t.Error(v, err)
 	}
-	if status, said := postAs(t, address+"/v1/check?key=copy", "text/plain", body); status != 200 || !strings.Contains(said, `"verdict":"duplicate"`) {
+	if status, said := postAs(t, address+"/v1/check?key=copy", "text/plain", body); status != 200 ||
+		!strings.Contains(said, `"verdict":"duplicate"`) {
 		t.Error(status, said)
 	}
 	memoryIsFree(t, s)
@@ -267,7 +305,8 @@ func TestBusy(t *testing.T) {
 		t.Error("it is not counted")
 	}
 	time.AfterFunc(200*time.Millisecond, func() { s.memory.Release(s.limits.MemoryBytes) })
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "b", Body: []byte("other words")}); err != nil || v.Status != neardup.New {
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "b",
+		Body: []byte("other words")}); err != nil || v.Status != neardup.New {
 		t.Error(v, err)
 	}
 }
@@ -275,7 +314,9 @@ func TestBusy(t *testing.T) {
 func TestToken(t *testing.T) {
 	const token = "correct horse battery staple"
 	s, address := serve(t, open(t, nil), Options{Token: token})
-	for name, header := range map[string]string{"none": "", "another": "Bearer correct horse battery stapl", "longer": "Bearer " + token + "x", "empty": "Bearer ", "no bearer": token} {
+	for name, header := range map[string]string{"none": "",
+		"another": "Bearer correct horse battery stapl", "longer": "Bearer " + token + "x",
+		"empty": "Bearer ", "no bearer": token} {
 		for _, path := range []string{"/v1/stats", "/metrics", "/", "/v1/check"} {
 			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
 			r.Header.Set("Authorization", header)
@@ -288,19 +329,23 @@ func TestToken(t *testing.T) {
 	if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues("token")); n != 20 {
 		t.Errorf("%v were counted", n)
 	}
-	if _, err := client.Open(t.Context(), address, &client.Options{Token: "wrong"}); !errors.Is(err, api.ErrUnauthorized) {
+	if _, err := client.Open(t.Context(), address, &client.Options{Token: "wrong"}); !errors.Is(err,
+		api.ErrUnauthorized) {
 		t.Error(err)
 	}
 	dial(t, address, &client.Options{Token: token})
 	basic := "asic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+token))
-	for _, header := range []string{"B" + basic, "b" + basic, "bearer " + token, "BEARER " + token} {
+	for _, header := range []string{"B" + basic, "b" + basic, "bearer " + token,
+		"BEARER " + token} {
 		r, _ := http.NewRequest(http.MethodGet, address+"/v1/stats", nil)
 		r.Header.Set("Authorization", header)
-		if answer, err := http.DefaultClient.Do(r); err != nil || answer.StatusCode != http.StatusOK {
+		if answer, err := http.DefaultClient.Do(r); err != nil ||
+			answer.StatusCode != http.StatusOK {
 			t.Error(header, answer, err)
 		}
 	}
-	if answer, err := http.Get(address + "/readyz"); err != nil || answer.StatusCode != http.StatusOK {
+	if answer, err := http.Get(address + "/readyz"); err != nil ||
+		answer.StatusCode != http.StatusOK {
 		t.Error(answer, err)
 	}
 }
@@ -330,12 +375,17 @@ func TestLostAnswer(t *testing.T) {
 	defer s.Close()
 	c := dial(t, between.URL, nil)
 	lost = 2
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "ferry", Body: []byte("about the ferry")}); err != nil || v.Status != neardup.Unchanged || lost != 0 {
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "ferry",
+		Body: []byte("about the ferry")}); err != nil ||
+		v.Status != neardup.Unchanged || lost != 0 {
 		t.Error(v, err)
 	}
 	lost = 1
-	v, err := c.CheckBatch(t.Context(), []neardup.Page{{URL: "batch", Body: []byte("words of a batch")}, {URL: "batch copy", Body: []byte("words of a batch")}})
-	if err != nil || v[0].Status != neardup.Unchanged || v[1].Status != neardup.Duplicate || x.Stats().Documents != 2 {
+	v, err := c.CheckBatch(t.Context(),
+		[]neardup.Page{{URL: "batch", Body: []byte("words of a batch")},
+			{URL: "batch copy", Body: []byte("words of a batch")}})
+	if err != nil || v[0].Status != neardup.Unchanged || v[1].Status != neardup.Duplicate ||
+		x.Stats().Documents != 2 {
 		t.Errorf("%+v, %v, %d documents", v, err, x.Stats().Documents)
 	}
 }
@@ -343,14 +393,16 @@ func TestLostAnswer(t *testing.T) {
 // TestPanic: a panic in a handler ends only its call, and is logged with its trace.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
-	_, address := serve(t, open(t, nil), Options{Log: slog.New(slog.NewTextHandler(&logged, nil)), Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		panic("an error of ours")
-	})})
+	_, address := serve(t, open(t, nil), Options{Log: slog.New(slog.NewTextHandler(&logged, nil)),
+		Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			panic("an error of ours")
+		})})
 	if r, err := http.Get(address + "/groups"); err == nil {
 		t.Error(r.Status)
 	}
 	dial(t, address, nil)
-	if said := logged.String(); strings.Count(said, "panic serving") != 1 || !strings.Contains(said, "an error of ours") || !strings.Contains(said, "limits_test.go") {
+	if said := logged.String(); strings.Count(said, "panic serving") != 1 ||
+		!strings.Contains(said, "an error of ours") || !strings.Contains(said, "limits_test.go") {
 		t.Error(said)
 	}
 }
@@ -362,14 +414,22 @@ func FuzzCalls(f *testing.F) {
 	s := New(x, Options{Limits: Limits{PageBytes: 4 << 10}})
 	f.Cleanup(func() { s.Close(); x.Close() })
 	for _, seed := range []struct{ method, target, contentType, body string }{
-		{"POST", "/v1/check", "application/x-ndjson", `{"key":"a","text":"some words"}` + "\n\n" + `{"keyBytes":"/w==","body":"AAEC"}`},
-		{"POST", "/v1/check", "application/x-ndjson", `{"key":"a","fingerprint":"0123456789abcdef","shingles":"1","tokens":-1}` + "\nnull\n[]\n{"},
+		{"POST", "/v1/check", "application/x-ndjson",
+			`{"key":"a","text":"some words"}` + "\n\n" + `{"keyBytes":"/w==","body":"AAEC"}`},
+		{"POST", "/v1/check", "application/x-ndjson",
+			`{"key":"a","fingerprint":"0123456789abcdef","shingles":"1","tokens":-1}` +
+				"\nnull\n[]\n{"},
 		{"POST", "/v1/check?key=a&scope=b&kind=html", "text/html", "<p>some words"},
-		{"POST", "/v1/query", "application/json", `{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
+		{"POST", "/v1/query", "application/json",
+			`{"fingerprint":"0123456789abcdef","maxDistance":99,"limit":-1}`},
 		{"POST", "/v1/query?key=", "text/plain; charset=utf-16", "w\x00o\x00"},
-		{"GET", "/v1/document?key=a", "", ""}, {"GET", "/v1/explain?key=a", "", ""}, {"POST", "/v1/explain?key=a", "text/html", "words"},
-		{"GET", "/v1/documents?after=1", "", ""}, {"POST", "/v1/documents/delete", "application/json", `{"keys":["a"],"ids":[1,2]}`}, {"POST", "/v1/check", "application/json", `{"key":"a","text":"b"}`},
-		{"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""}, {"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
+		{"GET", "/v1/document?key=a", "", ""}, {"GET", "/v1/explain?key=a", "", ""},
+		{"POST", "/v1/explain?key=a", "text/html", "words"},
+		{"GET", "/v1/documents?after=1", "", ""}, {"POST", "/v1/documents/delete",
+			"application/json", `{"keys":["a"],"ids":[1,2]}`},
+		{"POST", "/v1/check", "application/json", `{"key":"a","text":"b"}`},
+		{"GET", "/v1/stats", "", ""}, {"POST", "/v1/checkpoint?name=..", "", ""},
+		{"GET", "/metrics", "", ""}, {"PUT", "/%zz", "", ""},
 	} {
 		f.Add(seed.method, seed.target, seed.contentType, []byte(seed.body))
 	}
@@ -403,26 +463,33 @@ func secured(t *testing.T, x *neardup.Index, o Options) (address string, known *
 	defer made.Close()
 	o.TLS = &tls.Config{Certificates: made.TLS.Certificates, MinVersion: tls.VersionTLS12}
 	_, address = serve(t, x, o)
-	return strings.Replace(address, "http:", "https:", 1), made.Client().Transport.(*http.Transport).TLSClientConfig
+	return strings.Replace(address, "http:", "https:", 1),
+		made.Client().Transport.(*http.Transport).TLSClientConfig
 }
 
 // TestTLS: TLS connections use HTTP/2 or HTTP/1.1.
 func TestTLS(t *testing.T) {
 	address, known := secured(t, open(t, inMemory()), Options{})
 	for _, two := range []bool{true, false} {
-		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(), ForceAttemptHTTP2: two}}
-		r, err := caller.Post(address+"/v1/check", api.JSONLines, strings.NewReader(strings.Repeat(fmt.Sprintf(`{"key":"a %v","text":"words of a %v"}`+"\n", two, two), 1000)))
+		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(),
+			ForceAttemptHTTP2: two}}
+		r, err := caller.Post(address+"/v1/check", api.JSONLines,
+			strings.NewReader(
+				strings.Repeat(fmt.Sprintf(`{"key":"a %v","text":"words of a %v"}`+"\n", two, two),
+					1000)))
 		must(t, err)
 		if two != (r.ProtoMajor == 2) {
 			t.Errorf("it is %s", r.Proto)
 		}
-		if status, said := answerOf(t, r, nil); status != 200 || strings.Count(said, `"verdict"`) != 1000 {
+		if status, said := answerOf(t, r, nil); status != 200 ||
+			strings.Count(said, `"verdict"`) != 1000 {
 			t.Errorf("%d, %d lines", status, strings.Count(said, "\n"))
 		}
 		caller.CloseIdleConnections()
 	}
 	c := dial(t, address, &client.Options{TLS: known})
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "c", Body: []byte("c")}); err != nil || v.Status != neardup.New {
+	if v, err := c.Check(t.Context(), neardup.Page{URL: "c", Body: []byte("c")}); err != nil ||
+		v.Status != neardup.New {
 		t.Error(v, err)
 	}
 }
@@ -430,9 +497,11 @@ func TestTLS(t *testing.T) {
 // TestCrossOriginCalls: a web page of another site cannot make calls, even with GET. It may link to
 // the web pages.
 func TestCrossOriginCalls(t *testing.T) {
-	_, address := serve(t, open(t, nil), Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	_, address := serve(t, open(t, nil),
+		Options{Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
 	for _, path := range []string{"/v1/explain?key=a", "/v1/stats", "/groups?host=a", "/"} {
-		for site, refused := range map[string]bool{"": false, "none": false, "same-origin": false, "same-site": path != "/", "cross-site": path != "/"} {
+		for site, refused := range map[string]bool{"": false, "none": false, "same-origin": false,
+			"same-site": path != "/", "cross-site": path != "/"} {
 			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
 			r.Header.Set("Sec-Fetch-Site", site)
 			answer, err := http.DefaultClient.Do(r)

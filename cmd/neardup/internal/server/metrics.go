@@ -25,25 +25,33 @@ type metrics struct {
 func newMetrics(x *neardup.Index) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_calls_total", Help: "Calls answered, by call and HTTP status."}, []string{"call", "status"}),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_calls_total",
+			Help: "Calls answered, by call and HTTP status."}, []string{"call", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "neardup_call_seconds", Help: "Time to answer a call, by call.",
 			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .25, 1, 5, 30},
 		}, []string{"call"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "neardup_refused_total", Help: "Requests refused, by reason: memory for requests exhausted, wrong token.",
+			Name: "neardup_refused_total",
+			Help: "Requests refused, by reason: memory for requests exhausted, wrong token.",
 		}, []string{"reason"}),
-		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "neardup_connections", Help: "Open connections."}),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "neardup_connections",
+			Help: "Open connections."}),
 	}
-	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict."}, []string{"verdict"})
+	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total",
+		Help: "Verdicts given, by verdict."}, []string{"verdict"})
 	for status := neardup.New; status <= neardup.Skipped; status++ {
 		m.verdicts[status] = verdicts.WithLabelValues(status.String())
 	}
 	m.registry.MustRegister(verdicts, m.answers, m.seconds, m.refused, m.connections,
-		truth("neardup_compaction_running", "1 while the index is packed in the background.", func() bool { return x.Compaction().Running }),
-		truth("neardup_compaction_failed", "1 where the last compaction in the background failed.", func() bool { return x.Compaction().Failure != "" }),
-		truth("neardup_expiry_failed", "1 where the last removal of documents by age or number failed.", func() bool { return x.Compaction().ExpiryFailure != "" }),
-		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		truth("neardup_compaction_running", "1 while the index is packed in the background.",
+			func() bool { return x.Compaction().Running }),
+		truth("neardup_compaction_failed", "1 where the last compaction in the background failed.",
+			func() bool { return x.Compaction().Failure != "" }),
+		truth("neardup_expiry_failed", "1 where the last removal of documents by age or number "+
+			"failed.", func() bool { return x.Compaction().ExpiryFailure != "" }),
+		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -18,10 +18,12 @@ var openAPI = sync.OnceValue(func() []byte {
 	schemas := make(object)
 	paths := make(map[string]object)
 	for _, c := range calls {
-		operation := object{"operationId": c.name, "summary": c.summary, "responses": responses(&c, schemas)}
+		operation := object{"operationId": c.name, "summary": c.summary,
+			"responses": responses(&c, schemas)}
 		var parameters []object
 		for _, p := range c.parameters {
-			parameters = append(parameters, object{"name": p.name, "in": "query", "required": p.required, "description": p.doc, "schema": object{"type": "string"}})
+			parameters = append(parameters, object{"name": p.name, "in": "query",
+				"required": p.required, "description": p.doc, "schema": object{"type": "string"}})
 		}
 		if parameters != nil {
 			operation["parameters"] = parameters
@@ -31,9 +33,11 @@ var openAPI = sync.OnceValue(func() []byte {
 			content := object{"application/json": object{"schema": one}}
 			if c.hasDocuments() {
 				page := object{"schema": object{"type": "string", "format": "binary"}}
-				content = object{"application/json": object{"schema": oneOrMany(one)}, api.JSONLines: object{"schema": one}, "text/html": page, "text/plain": page}
+				content = object{"application/json": object{"schema": oneOrMany(one)},
+					api.JSONLines: object{"schema": one}, "text/html": page, "text/plain": page}
 			}
-			operation["requestBody"] = object{"required": true, "content": content, "description": "Content-Encoding: gzip is accepted."}
+			operation["requestBody"] = object{"required": true, "content": content,
+				"description": "Content-Encoding: gzip is accepted."}
 		}
 		if paths[c.path] == nil {
 			paths[c.path] = make(object)
@@ -41,8 +45,9 @@ var openAPI = sync.OnceValue(func() []byte {
 		paths[c.path][strings.ToLower(c.method)] = operation
 	}
 	text, err := wire.Encode(object{
-		"openapi":  "3.1.0",
-		"info":     object{"title": "neardup serve", "version": "1", "description": "HTTP API of an index of near-duplicates."},
+		"openapi": "3.1.0",
+		"info": object{"title": "neardup serve", "version": "1",
+			"description": "HTTP API of an index of near-duplicates."},
 		"security": []object{{"token": []string{}}, {}},
 		"paths":    paths,
 		"components": object{
@@ -57,7 +62,9 @@ var openAPI = sync.OnceValue(func() []byte {
 })
 
 // hasDocuments reports whether the body of a call is documents, each of which is answered.
-func (c *call) hasDocuments() bool { return reflect.TypeOf(c.body) == reflect.TypeFor[api.Document]() }
+func (c *call) hasDocuments() bool {
+	return reflect.TypeOf(c.body) == reflect.TypeFor[api.Document]()
+}
 
 func oneOrMany(one object) object {
 	return object{"anyOf": []object{one, {"type": "array", "items": one}}}
@@ -65,12 +72,15 @@ func oneOrMany(one object) object {
 
 func responses(c *call, schemas object) object {
 	failure := schema.Of(reflect.TypeFor[api.Failure](), schemas)
-	failed := object{"description": "Error", "content": object{"application/json": object{"schema": failure}}}
+	failed := object{"description": "Error",
+		"content": object{"application/json": object{"schema": failure}}}
 	one := schema.Of(reflect.TypeOf(c.answer), schemas)
 	content := object{"application/json": object{"schema": one}}
 	if c.hasDocuments() {
 		one = object{"anyOf": []object{one, failure}}
-		content = object{"application/json": object{"schema": oneOrMany(one)}, api.JSONLines: object{"schema": one}}
+		content = object{"application/json": object{"schema": oneOrMany(one)},
+			api.JSONLines: object{"schema": one}}
 	}
-	return object{strconv.Itoa(c.status): object{"description": "Success", "content": content}, "4XX": failed, "5XX": failed}
+	return object{strconv.Itoa(c.status): object{"description": "Success", "content": content},
+		"4XX": failed, "5XX": failed}
 }

@@ -111,7 +111,8 @@ func (o *openAPIDocument) checkAnswer(method, path string, r *http.Response) err
 	}
 	content, is := described.Content[r.Header.Get("Content-Type")]
 	if !is {
-		return fmt.Errorf("%s is none of %v", r.Header.Get("Content-Type"), slices.Collect(maps.Keys(described.Content)))
+		return fmt.Errorf("%s is none of %v", r.Header.Get("Content-Type"),
+			slices.Collect(maps.Keys(described.Content)))
 	}
 	values := json.NewDecoder(r.Body)
 	values.UseNumber()
@@ -131,25 +132,32 @@ func (o *openAPIDocument) checkAnswer(method, path string, r *http.Response) err
 // TestOpenAPI: GET /openapi.json describes every call. The answers, including errors, have the
 // described types and fields.
 func TestOpenAPI(t *testing.T) {
-	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(), Limits: Limits{PageBytes: 1 << 10}})
+	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(),
+		Limits: Limits{PageBytes: 1 << 10}})
 	r, err := http.Get(address + "/openapi.json")
 	_, text := answerOf(t, r, err)
 	var doc openAPIDocument
 	must(t, json.Unmarshal([]byte(text), &doc))
 	const words = "some words that are in each of these pages and nothing else"
-	line := func(key string) string { return `{"key":"` + key + `","text":"` + words + `","scope":"s"}` + "\n" }
+	line := func(key string) string {
+		return `{"key":"` + key + `","text":"` + words +
+			`","scope":"s"}` + "\n"
+	}
 	answered := make(map[string]bool)
 	for _, c := range []struct {
 		method, path, query, contentType, body string
 		want                                   int
 	}{
-		{"POST", "/v1/check", "", api.JSONLines, line("a") + line("a") + line("b") + `{"key":"a","text":"words","scope":"s"}` + "\n{\n" + `{"keyBytes":"/w==","fingerprint":"1"}`, 200},
+		{"POST", "/v1/check", "", api.JSONLines, line("a") + line("a") + line("b") +
+			`{"key":"a","text":"words","scope":"s"}` + "\n{\n" +
+			`{"keyBytes":"/w==","fingerprint":"1"}`, 200},
 		{"POST", "/v1/check", "", api.JSONLines, "{\n", 400},
 		{"POST", "/v1/check", "?key=b&scope=s", "text/plain", "a text that no other page has", 200},
 		{"POST", "/v1/check", "?key=c&scope=s", "text/plain", words, 200},
 		{"POST", "/v1/check", "?key=c", "text/plain", "...", 200},
 		{"POST", "/v1/check", "?key=c", "text/html", strings.Repeat("words ", 1000), 200},
-		{"POST", "/v1/check", "", "application/json", "[" + line("d") + ",{}," + line("d") + "]", 200},
+		{"POST", "/v1/check", "", "application/json",
+			"[" + line("d") + ",{}," + line("d") + "]", 200},
 		{"POST", "/v1/check", "", "application/json", line("d"), 200},
 		{"POST", "/v1/check", "", "text/xml", "<p>", 415},
 		{"POST", "/v1/check", "?kind=text", "text/plain", "", 400},
@@ -185,8 +193,10 @@ func TestOpenAPI(t *testing.T) {
 		r.Header.Set("Content-Type", c.contentType)
 		answer, err := http.DefaultClient.Do(r)
 		must(t, err)
-		if err := doc.checkAnswer(c.method, c.path, answer); err != nil || answer.StatusCode != c.want {
-			t.Errorf("%s %s%s: %s, want %d; %v", c.method, c.path, c.query, answer.Status, c.want, err)
+		if err := doc.checkAnswer(c.method, c.path, answer); err != nil ||
+			answer.StatusCode != c.want {
+			t.Errorf("%s %s%s: %s, want %d; %v", c.method, c.path, c.query,
+				answer.Status, c.want, err)
 		}
 		answer.Body.Close()
 		answered[fmt.Sprint(c.method, " ", c.path, " ", c.want < 400)] = true
@@ -222,13 +232,17 @@ func TestListOfMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	must(t, err)
 	listed := make(map[string]bool)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(neardup_[a-z0-9_]+)`").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `(neardup_[a-z0-9_]+)`").FindAllStringSubmatch(string(text), -1) {
 		listed[row[1]] = true
 	}
 	has := figuresOf(t)
-	maps.DeleteFunc(has, func(name string, _ bool) bool { return !strings.HasPrefix(name, "neardup_") })
+	maps.DeleteFunc(has, func(name string, _ bool) bool {
+		return !strings.HasPrefix(name, "neardup_")
+	})
 	if !maps.Equal(has, listed) {
-		t.Errorf("it lists\n%q\nand there are\n%q", slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(has)))
+		t.Errorf("it lists\n%q\nand there are\n%q", slices.Sorted(maps.Keys(listed)),
+			slices.Sorted(maps.Keys(has)))
 	}
 }
 
@@ -244,7 +258,11 @@ func TestDashboard(t *testing.T) {
 	checked := 0
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			for _, word := range strings.FieldsFunc(target.Expr, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+			for _, word := range strings.FieldsFunc(target.Expr,
+				func(r rune) bool {
+					return r != '_' && (r < 'a' || r > 'z') &&
+						(r < '0' || r > '9')
+				}) {
 				if strings.HasPrefix(word, "neardup_") || strings.HasPrefix(word, "process_") {
 					if checked++; !has[strings.TrimSuffix(word, "_bucket")] {
 						t.Errorf("no metric %s", word)

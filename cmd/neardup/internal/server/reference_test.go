@@ -38,13 +38,15 @@ func TestHTTPReference(t *testing.T) {
 	if *update {
 		must(t, os.WriteFile(reference, []byte(want), 0o666))
 	} else if string(page) != want {
-		t.Error("docs/reference/http.md is out of date: go test ./cmd/neardup/internal/server -run HTTPReference -update")
+		t.Error("docs/reference/http.md is out of date: go test ./cmd/neardup/internal/server " +
+			"-run HTTPReference -update")
 	}
 }
 
 // printed are the objects that subcommands print too. docs/reference/output.md describes them.
 var printed = map[reflect.Type]string{
-	reflect.TypeFor[compare.Result](): "compare", reflect.TypeFor[match.Stats](): "stats", reflect.TypeFor[compaction.Report](): "compact",
+	reflect.TypeFor[compare.Result](): "compare", reflect.TypeFor[match.Stats](): "stats",
+	reflect.TypeFor[compaction.Report](): "compact",
 }
 
 func generatedReference() string {
@@ -67,9 +69,11 @@ func generatedReference() string {
 			b.WriteString("\n")
 		}
 		if c.hasDocuments() {
-			fmt.Fprintf(&b, "Body: %s, several, or a page. Answer to each: %s.\n", object(c.body), object(c.answer))
+			fmt.Fprintf(&b, "Body: %s, several, or a page. Answer to each: %s.\n", object(c.body),
+				object(c.answer))
 		} else if c.body != nil {
-			fmt.Fprintf(&b, "Body: %s, as `application/json`. Answer: %s.\n", object(c.body), object(c.answer))
+			fmt.Fprintf(&b, "Body: %s, as `application/json`. Answer: %s.\n", object(c.body),
+				object(c.answer))
 		} else {
 			status := ""
 			if c.status != 200 {
@@ -88,7 +92,9 @@ func generatedReference() string {
 			fmt.Fprintf(&b, "| `%s`%s | %s |\n", p.name, required, p.doc)
 		}
 	}
-	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. [output.md](output.md) has the objects that subcommands print too: compare, stats and compact.\n")
+	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. " +
+		"[output.md](output.md) has the objects that subcommands print too: compare, stats and " +
+		"compact.\n")
 	object(api.Failure{})
 	for i := 0; i < len(objects); i++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", objects[i].Name())
@@ -137,18 +143,24 @@ func TestListOfErrors(t *testing.T) {
 	page, err := os.ReadFile(reference)
 	must(t, err)
 	var listed []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (4..|5..)").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `([a-z_]+)` \\| (4..|5..)").FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, row[1]+" "+row[2])
 	}
 	want := []string{}
-	for _, err := range []error{api.ErrUnauthorized, api.ErrBusy, api.ErrClosed, api.ErrFailed, api.ErrCorrupt, api.ErrReadOnly, api.ErrMismatch, api.ErrDistance, api.ErrNoText, api.ErrTooLarge, os.ErrInvalid} {
+	for _, err := range []error{api.ErrUnauthorized, api.ErrBusy, api.ErrClosed, api.ErrFailed,
+		api.ErrCorrupt, api.ErrReadOnly, api.ErrMismatch, api.ErrDistance, api.ErrNoText,
+		api.ErrTooLarge, os.ErrInvalid} {
 		code, status := wire.CodeOf(err)
 		want = append(want, fmt.Sprint(code, " ", status))
 	}
-	want = append(want, wire.BadRequest+" 400", wire.BadLine+" 400", wire.Forbidden+" 403", wire.NotFound+" 404", wire.NotAllowed+" 405", wire.Timeout+" 408", wire.Exists+" 409", wire.ContentType+" 415")
+	want = append(want, wire.BadRequest+" 400", wire.BadLine+" 400", wire.Forbidden+" 403",
+		wire.NotFound+" 404", wire.NotAllowed+" 405", wire.Timeout+" 408", wire.Exists+" 409",
+		wire.ContentType+" 415")
 	slices.Sort(listed)
 	slices.Sort(want)
 	if !slices.Equal(listed, want) {
-		t.Errorf("it lists\n%s\nand there are\n%s", strings.Join(listed, "\n"), strings.Join(want, "\n"))
+		t.Errorf("it lists\n%s\nand there are\n%s", strings.Join(listed, "\n"),
+			strings.Join(want, "\n"))
 	}
 }

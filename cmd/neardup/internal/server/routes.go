@@ -24,9 +24,11 @@ type call struct {
 	method, path, name string // the name is in metrics and in the access log
 	summary            string
 	parameters         []parameter
-	body               any // example of the JSON body; nil: there is none. An api.Document may also be a page, or one of many
-	answer             any // example of the answer, or of the answer to each api.Document
-	status             int // of a successful answer
+	// example of the JSON body; nil: there is none. An api.Document may also be a page, or one of
+	// many
+	body   any
+	answer any // example of the answer, or of the answer to each api.Document
+	status int // of a successful answer
 
 	// do answers a request. An error that it returns is answered, unless the answer has begun.
 	do func(*Server, *answer, *http.Request, url.Values) error
@@ -42,29 +44,44 @@ type parameter struct {
 var (
 	keyParameter   = parameter{"key", true, "key of the document"}
 	pageParameters = []parameter{
-		{"key", false, "URL of the page, for a body of type text/html or text/plain; it may be empty"},
+		{"key", false,
+			"URL of the page, for a body of type text/html or text/plain; it may be empty"},
 		{"scope", false, "scope of the page"},
 	}
 )
 
 // calls are all calls.
 var calls = []call{
-	{"POST", "/v1/check", "check", "Store each document unless a stored one matches. Each verdict is durable.", pageParameters, api.Document{}, api.Checked{}, 200, (*Server).check},
-	{"POST", "/v1/query", "query", "Find the stored documents that match, and store nothing.", pageParameters, api.Document{}, api.Found{}, 200, (*Server).query},
-	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare the document with the stored ones nearest to it. Nothing is stored.", pageParameters, api.Document{}, compare.Explained{}, 200, (*Server).explain},
-	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.", []parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
-	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter}, nil, api.Stored{}, 200, (*Server).get},
-	{"GET", "/v1/documents", "list", "List the documents that have a record, by id, in parts of 1,000.", []parameter{
-		{"after", false, "value of next in the previous part; the list starts after it"},
-	}, nil, api.List{}, 200, (*Server).list},
-	{"POST", "/v1/documents/delete", "delete", "Delete the documents that have these keys or ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200, (*Server).delete},
-	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{}, 200, (*Server).stats},
-	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of that name is running, return its state.", []parameter{
+	{"POST", "/v1/check", "check", "Store each document unless a stored one matches. Each " +
+		"verdict is durable.", pageParameters, api.Document{}, api.Checked{}, 200, (*Server).check},
+	{"POST", "/v1/query", "query", "Find the stored documents that match, and store nothing.",
+		pageParameters, api.Document{}, api.Found{}, 200, (*Server).query},
+	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare " +
+		"the document with the stored ones nearest to it. Nothing is stored.", pageParameters,
+		api.Document{}, compare.Explained{}, 200, (*Server).explain},
+	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.",
+		[]parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
+	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter},
+		nil, api.Stored{}, 200, (*Server).get},
+	{"GET", "/v1/documents", "list",
+		"List the documents that have a record, by id, in parts of 1,000.", []parameter{
+			{"after", false, "value of next in the previous part; the list starts after it"},
+		}, nil, api.List{}, 200, (*Server).list},
+	{"POST", "/v1/documents/delete", "delete", "Delete the documents that have these keys or " +
+		"ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200,
+		(*Server).delete},
+	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{},
+		200, (*Server).stats},
+	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of " +
+		"that name is running, return its state.", []parameter{
 		{"name", true, "name of its directory in the directory of --checkpoints"},
 	}, nil, TaskState{}, 202, (*Server).checkpoint},
-	{"GET", "/v1/checkpoint", "checkpointState", "Return the state of the last checkpoint.", nil, nil, TaskState{}, 200, (*Server).checkpointState},
-	{"POST", "/v1/compact", "compact", "Start a compaction. If one is running, return its state.", nil, nil, TaskState{}, 202, (*Server).compact},
-	{"GET", "/v1/compact", "compactState", "Return the state of the last compaction that a call started.", nil, nil, TaskState{}, 200, (*Server).compactState},
+	{"GET", "/v1/checkpoint", "checkpointState", "Return the state of the last checkpoint.", nil,
+		nil, TaskState{}, 200, (*Server).checkpointState},
+	{"POST", "/v1/compact", "compact", "Start a compaction. If one is running, return its state.",
+		nil, nil, TaskState{}, 202, (*Server).compact},
+	{"GET", "/v1/compact", "compactState", "Return the state of the last compaction that a call " +
+		"started.", nil, nil, TaskState{}, 200, (*Server).compactState},
 }
 
 func (s *Server) routes() http.Handler {
@@ -78,14 +95,16 @@ func (s *Server) routes() http.Handler {
 	for path, allowed := range methods {
 		mux.Handle(path, s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeFailure(w, refusal(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s", strings.Join(allowed, " or ")))
+			writeFailure(w, refusal(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s",
+				strings.Join(allowed, " or ")))
 		})))
 	}
 	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
-	mux.Handle("GET /openapi.json", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(openAPI())
-	})))
+	mux.Handle("GET /openapi.json",
+		s.guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(openAPI())
+		})))
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.health)
 	if s.opts.Page != nil {
@@ -104,7 +123,8 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(s.opts.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
-			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden, "without a token, only localhost is served"))
+			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden,
+				"without a token, only localhost is served"))
 			return
 		}
 		if s.opts.Token != "" {
@@ -112,9 +132,11 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 			if !strings.EqualFold(scheme, "Bearer") {
 				_, given, _ = r.BasicAuth() // browsers send this
 			}
-			if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:],
+				want[:]) != 1 {
 				s.metrics.refused.WithLabelValues("token").Inc()
-				w.Header().Set("WWW-Authenticate", `Basic realm="neardup, with the token as the password", charset="UTF-8"`)
+				w.Header().Set("WWW-Authenticate",
+					`Basic realm="neardup, with the token as the password", charset="UTF-8"`)
 				writeFailure(w, api.ErrUnauthorized)
 				return
 			}
@@ -124,7 +146,8 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 			like.Method = http.MethodPost // a GET may be expensive
 		}
 		if origins.Check(&like) != nil {
-			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden, "cross-origin requests are not allowed"))
+			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden,
+				"cross-origin requests are not allowed"))
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -137,7 +160,8 @@ func isLoopbackHost(host string) bool {
 	}
 	host = strings.Trim(host, "[]")
 	ip := net.ParseIP(host)
-	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() // HTTP/1.0 may name no host
+	// HTTP/1.0 may name no host
+	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // counted answers a call, and counts, times and logs it.
@@ -159,7 +183,8 @@ func (s *Server) counted(c *call) http.Handler {
 		latency.Observe(time.Since(begun).Seconds())
 		s.metrics.answers.WithLabelValues(c.name, strconv.Itoa(a.status)).Inc()
 		if s.opts.AccessLog {
-			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", a.status), slog.String("from", r.RemoteAddr),
+			attrs := []slog.Attr{slog.String("call", c.name), slog.Int("status", a.status),
+				slog.String("from", r.RemoteAddr),
 				slog.Int("documents", a.documents), slog.Duration("took", time.Since(begun))}
 			if err != nil {
 				attrs = append(attrs, slog.String("error", err.Error()))
@@ -191,8 +216,10 @@ func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
 func (c *call) values(u *url.URL) (url.Values, error) {
 	const encode = "percent-encode URLs in parameters, as curl -G --data-urlencode does"
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		if name, value, _ := strings.Cut(pair, "="); strings.Contains(value, "://") && strings.ContainsAny(value, "?%+") {
-			return nil, badCall("the parameter %.40s is a URL that is not percent-encoded: %s", name, encode)
+		if name, value, _ := strings.Cut(pair, "="); strings.Contains(value, "://") &&
+			strings.ContainsAny(value, "?%+") {
+			return nil, badCall(
+				"the parameter %.40s is a URL that is not percent-encoded: %s", name, encode)
 		}
 	}
 	values, err := url.ParseQuery(u.RawQuery)

@@ -56,9 +56,11 @@ type Options struct {
 
 // Limits bounds what clients take. A limit of 0 is its default.
 type Limits struct {
-	RequestBytes int64 // body of a request, inflated; default 32 MiB, at least one document of PageBytes
-	MemoryBytes  int64 // bodies and long answers of all requests; default 256 MiB, at least twice RequestBytes
-	PageBytes    int   // page, larger ones are skipped; default neardup.DefaultMaxBody
+	// body of a request, inflated; default 32 MiB, at least one document of PageBytes
+	RequestBytes int64
+	// bodies and long answers of all requests; default 256 MiB, at least twice RequestBytes
+	MemoryBytes int64
+	PageBytes   int // page, larger ones are skipped; default neardup.DefaultMaxBody
 
 	ReadTimeout  time.Duration // to send a request; default 1 min
 	WriteTimeout time.Duration // to read the answer, and between two requests; default 5 min
@@ -86,9 +88,10 @@ type Server struct {
 	http    *http.Server
 	metrics *metrics
 
-	memory   *semaphore.Weighted // bytes of requests
-	queries  *semaphore.Weighted // queries for many matches
-	analysis *semaphore.Weighted // goroutines that analyze pages: a page takes several times its size
+	memory  *semaphore.Weighted // bytes of requests
+	queries *semaphore.Weighted // queries for many matches
+	// goroutines that analyze pages: a page takes several times its size
+	analysis *semaphore.Weighted
 
 	compaction    task
 	checkpointing task

@@ -101,15 +101,20 @@ func TestFullDisk(t *testing.T) {
 	}
 	full.Store(true)
 	for range 3 {
-		if status, said := call("POST", "/v1/check", `{"key":"b","fingerprint":"f0f0f0f0f0f0f0f0"}`); status != 500 || !strings.Contains(said, "no space left on device") || !strings.Contains(said, `"failed"`) {
+		if status, said := call("POST", "/v1/check",
+			`{"key":"b","fingerprint":"f0f0f0f0f0f0f0f0"}`); status != 500 ||
+			!strings.Contains(said, "no space left on device") ||
+			!strings.Contains(said, `"failed"`) {
 			t.Errorf("check: %d, %s", status, said)
 		}
 	}
-	if status, said := call("POST", "/v1/query", line); status != 200 || !strings.Contains(said, `"id":1`) {
+	if status, said := call("POST", "/v1/query", line); status != 200 ||
+		!strings.Contains(said, `"id":1`) {
 		t.Errorf("query: %d, %s", status, said)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if status, said := call("GET", path, ""); status != 500 || !strings.Contains(said, `"failed"`) {
+		if status, said := call("GET", path, ""); status != 500 ||
+			!strings.Contains(said, `"failed"`) {
 			t.Errorf("%s: %d, %s", path, status, said)
 		}
 	}
@@ -179,15 +184,19 @@ func TestContentOfDocument(t *testing.T) {
 	for _, test := range []struct{ fields, first string }{
 		{`"html":"<p>one<p>two","text":"another text"`, `"html":"<p>one<p>two"`},
 		{`"text":"another text",` + body, `"text":"another text"`},
-		{`"fingerprint":"0123456789abcdef","html":"<p>one<p>two",` + body, `"fingerprint":"0123456789abcdef"`},
+		{`"fingerprint":"0123456789abcdef","html":"<p>one<p>two",` + body,
+			`"fingerprint":"0123456789abcdef"`},
 	} {
 		_, said := post(t, address+"/v1/query", line(test.fields))
-		if _, want := post(t, address+"/v1/query", line(test.first)); said != want || !strings.Contains(said, `"fingerprint"`) {
+		if _, want := post(t, address+"/v1/query", line(test.first)); said != want ||
+			!strings.Contains(said, `"fingerprint"`) {
 			t.Errorf("%s: %s, want the answer to %s, %s", test.fields, said, test.first, want)
 		}
 	}
 	for _, k := range []string{"-1", "-7", "7"} {
-		if status, said := post(t, address+"/v1/query", line(`"text":"some words","maxDistance":`+k)); status != 400 || !strings.Contains(said, `"code":"distance"`) {
+		if status, said := post(t, address+"/v1/query",
+			line(`"text":"some words","maxDistance":`+k)); status != 400 ||
+			!strings.Contains(said, `"code":"distance"`) {
 			t.Errorf("maxDistance %s: %d, %s", k, status, said)
 		}
 	}
@@ -205,7 +214,8 @@ func compressed(text string) string {
 // TestContentEncoding: gzip is inflated, within the limit of a request, and other encodings are
 // refused.
 func TestContentEncoding(t *testing.T) {
-	_, address := serve(t, open(t, nil), Options{Limits: Limits{PageBytes: 1 << 10, RequestBytes: 1 << 20}})
+	_, address := serve(t, open(t, nil),
+		Options{Limits: Limits{PageBytes: 1 << 10, RequestBytes: 1 << 20}})
 	const document = `{"key":"a","text":"some words"}` + "\n"
 	for _, test := range []struct {
 		encoding, body string
@@ -227,8 +237,10 @@ func TestContentEncoding(t *testing.T) {
 			r.Header.Set("Content-Encoding", test.encoding)
 			r.Header.Set("Content-Type", api.JSONLines)
 			answer, err := http.DefaultClient.Do(r)
-			if status, said := answerOf(t, answer, err); status != test.status || !strings.Contains(said, test.want) {
-				t.Errorf("%s, %q, %d bytes: %d, %s", path, test.encoding, len(test.body), status, said)
+			if status, said := answerOf(t, answer, err); status != test.status ||
+				!strings.Contains(said, test.want) {
+				t.Errorf("%s, %q, %d bytes: %d, %s", path, test.encoding,
+					len(test.body), status, said)
 			}
 		}
 	}
@@ -237,7 +249,8 @@ func TestContentEncoding(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	r.Header.Set("Content-Type", "text/html")
 	answer, err := http.DefaultClient.Do(r)
-	if status, said := answerOf(t, answer, err); status != 200 || !strings.Contains(said, `"verdict":"new"`) {
+	if status, said := answerOf(t, answer, err); status != 200 ||
+		!strings.Contains(said, `"verdict":"new"`) {
 		t.Error(status, said)
 	}
 }
@@ -280,7 +293,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	if v, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrReadOnly) || v.Status != 0 {
 		t.Error(v, err)
 	}
-	if v, err := c.CheckBatch(t.Context(), []neardup.Page{page}); !errors.Is(err, index.ErrReadOnly) || len(v) != 0 {
+	if v, err := c.CheckBatch(t.Context(), []neardup.Page{page}); !errors.Is(err,
+		index.ErrReadOnly) || len(v) != 0 {
 		t.Error(v, err)
 	}
 	if n, err := c.Delete(t.Context(), "a"); !errors.Is(err, index.ErrReadOnly) || n != 0 {
@@ -290,7 +304,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		t.Error(err)
 	}
 	x.Close()
-	if v, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrReadOnly) && !errors.Is(err, index.ErrClosed) || v.Status != 0 {
+	if v, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrReadOnly) &&
+		!errors.Is(err, index.ErrClosed) || v.Status != 0 {
 		t.Error(v, err)
 	}
 	if m, err := c.Query(t.Context(), index.Query{}); !errors.Is(err, index.ErrClosed) {
@@ -300,7 +315,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	if _, err := c.Check(t.Context(), page); !errors.Is(err, index.ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := client.Open(t.Context(), "http://127.0.0.1:1", &client.Options{RetryFor: -1}); err == nil {
+	if _, err := client.Open(t.Context(), "http://127.0.0.1:1",
+		&client.Options{RetryFor: -1}); err == nil {
 		t.Error("a server that is not there was opened")
 	}
 }
@@ -313,7 +329,8 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	_, address := serve(t, x, Options{Checkpoints: folder})
 	c := dial(t, address, nil)
 	document := func(n int) index.Document {
-		return index.Document{Key: fmt.Sprint(n), Fingerprint: 1 + checkFingerprint(n, 0), Tokens: 100}
+		return index.Document{Key: fmt.Sprint(n), Fingerprint: 1 +
+			checkFingerprint(n, 0), Tokens: 100}
 	}
 	checked := 0
 	check := func(n int) {
@@ -326,21 +343,25 @@ func TestCompactAndCheckpoint(t *testing.T) {
 		}
 	}
 	check(200)
-	if status, said := post(t, address+"/v1/compact", ""); status != http.StatusAccepted || !strings.Contains(said, `"state":"`) {
+	if status, said := post(t, address+"/v1/compact", ""); status != http.StatusAccepted ||
+		!strings.Contains(said, `"state":"`) {
 		t.Fatal(status, said)
 	}
 	check(100)
-	if said := finished(t, address+"/v1/compact"); !strings.Contains(said, `"state":"done","compaction":{`) {
+	if said := finished(t, address+"/v1/compact"); !strings.Contains(said,
+		`"state":"done","compaction":{`) {
 		t.Error(said)
 	}
 	if s, err := c.Stats(t.Context()); err != nil || s.Generation != 1 || s.Packed < 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	dir := filepath.Join(folder, "copy")
-	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusAccepted {
+	if status, said := post(t, address+"/v1/checkpoint?name=copy",
+		""); status != http.StatusAccepted {
 		t.Fatal(status, said)
 	}
-	if said := finished(t, address+"/v1/checkpoint"); !strings.Contains(said, `"state":"done","name":"copy"`) {
+	if said := finished(t, address+"/v1/checkpoint"); !strings.Contains(said,
+		`"state":"done","name":"copy"`) {
 		t.Fatal(said)
 	}
 	copied, err := neardup.Open(dir, nil)
@@ -348,12 +369,14 @@ func TestCompactAndCheckpoint(t *testing.T) {
 	defer copied.Close()
 	for n := range checked {
 		for _, from := range []neardup.Checker{c, copied} {
-			if d, found, err := from.Get(t.Context(), fmt.Sprint(n)); !found || err != nil || d.Fingerprint != document(n).Fingerprint {
+			if d, found, err := from.Get(t.Context(), fmt.Sprint(n)); !found || err != nil ||
+				d.Fingerprint != document(n).Fingerprint {
 				t.Errorf("%d: %+v, %v", n, d, err)
 			}
 		}
 	}
-	if status, said := post(t, address+"/v1/checkpoint?name=copy", ""); status != http.StatusConflict {
+	if status, said := post(t, address+"/v1/checkpoint?name=copy",
+		""); status != http.StatusConflict {
 		t.Error(status, said)
 	}
 }
@@ -396,7 +419,8 @@ func TestTasks(t *testing.T) {
 	}
 	release <- index.ErrCorrupt
 	waitFor(t, func() bool { return work.get().State != "running" })
-	if state := work.get(); state.State != "failed" || state.Error.Code != "corrupt" || state.Name != "a" {
+	if state := work.get(); state.State != "failed" || state.Error.Code != "corrupt" ||
+		state.Name != "a" {
 		t.Errorf("%+v", state)
 	}
 	// The context of a call whose client disconnects before it is answered.
@@ -404,7 +428,8 @@ func TestTasks(t *testing.T) {
 	cancel()
 	for _, path := range []string{"/v1/compact", "/v1/checkpoint?name=copy"} {
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://localhost"+path, nil).WithContext(gone))
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://localhost"+path,
+			nil).WithContext(gone))
 		if w.Code != http.StatusAccepted {
 			t.Error(path, w.Code, w.Body)
 		}
@@ -415,7 +440,10 @@ func TestTasks(t *testing.T) {
 		}
 	}
 	var last task
-	if _, err := s.start(&last, "", func(ctx context.Context, _ *TaskState) error { <-ctx.Done(); return ctx.Err() }); err != nil {
+	if _, err := s.start(&last, "", func(ctx context.Context, _ *TaskState) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.stop()
@@ -447,7 +475,8 @@ func TestLineFields(t *testing.T) {
 		`{"key":"7","fingerprint":`,
 	}
 	for _, more := range []int{0, 2 * windowLimit} {
-		status, said := post(t, address+"/v1/check", lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
+		status, said := post(t, address+"/v1/check",
+			lines+strings.Repeat(`{"id":7,"text":"b"}`+"\n", more))
 		got := strings.Split(strings.TrimSpace(said), "\n")
 		if status != 200 || len(got) != len(checks)+more {
 			t.Fatalf("%d, %s", status, said)
@@ -461,7 +490,9 @@ func TestLineFields(t *testing.T) {
 			t.Errorf("%d documents are stored, want 2", n)
 		}
 	}
-	if status, said := post(t, address+"/v1/query", `{"text":"b","limits":1}`+"\n"+`{"text":"b","limit":1}`); status != 200 || !strings.Contains(said, `"line":1}}`) || !strings.Contains(said, `"matches":[`) {
+	if status, said := post(t, address+"/v1/query", `{"text":"b","limits":1}`+"\n"+
+		`{"text":"b","limit":1}`); status != 200 || !strings.Contains(said, `"line":1}}`) ||
+		!strings.Contains(said, `"matches":[`) {
 		t.Errorf("%d, %s", status, said)
 	}
 	for _, key := range []string{"https://a.example/1", "7"} {
@@ -476,7 +507,8 @@ func TestLineFields(t *testing.T) {
 func TestContentType(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<title>a</title>\n<p>some words\n"
 	const pretty = "{\n  \"url\": \"p\",\n  \"text\": \"some words\"\n}\n"
-	const array = `[{"url":"p","text":"some words"},` + "\n" + `{"url":"q","texts":"b"}, 5, {"url":"r","text":"quite another text"}]`
+	const array = `[{"url":"p","text":"some words"},` + "\n" +
+		`{"url":"q","texts":"b"}, 5, {"url":"r","text":"quite another text"}]`
 	for _, test := range []struct {
 		contentType, query, body string
 		status                   int
@@ -484,39 +516,59 @@ func TestContentType(t *testing.T) {
 		want                     string // regular expression
 		stored                   uint64
 	}{
-		{"text/html; charset=utf-8", "?key=p", page, 200, "application/json", `^{"key":"p",.*"verdict":"new"}\n$`, 1},
-		{"text/plain", "?key=&scope=s", "words", 200, "application/json", `^{"key":"",.*"verdict":"new"}\n$`, 1},
+		{"text/html; charset=utf-8", "?key=p", page, 200, "application/json",
+			`^{"key":"p",.*"verdict":"new"}\n$`, 1},
+		{"text/plain", "?key=&scope=s", "words", 200, "application/json",
+			`^{"key":"",.*"verdict":"new"}\n$`, 1},
 		{"application/xhtml+xml", "?key=p", page, 200, "application/json", `"verdict":"new"`, 1},
 		{"text/html", "", page, 400, "application/json", `\?key=`, 0},
 		{"text/plain", "?scope=s", `{"key":"a","text":"b"}`, 400, "application/json", `\?key=`, 0},
-		{"application/x-ndjson", "", page, 400, "application/json", `line 1 is not a JSON object.*\?key=`, 0},
-		{"application/x-ndjson", "", "\n\n" + page, 400, "application/json", `line 3 is not a JSON object`, 0},
-		{"application/x-ndjson", "", pretty, 400, "application/json", `line 1 is not a JSON object.*application/json`, 0},
-		{"application/x-ndjson", "", array, 400, "application/json", `line 1 is not a JSON object.*application/json`, 0},
+		{"application/x-ndjson", "", page, 400, "application/json",
+			`line 1 is not a JSON object.*\?key=`, 0},
+		{"application/x-ndjson", "", "\n\n" + page, 400, "application/json",
+			`line 3 is not a JSON object`, 0},
+		{"application/x-ndjson", "", pretty, 400, "application/json",
+			`line 1 is not a JSON object.*application/json`, 0},
+		{"application/x-ndjson", "", array, 400, "application/json",
+			`line 1 is not a JSON object.*application/json`, 0},
 		{"application/x-ndjson", "", "", 200, "application/x-ndjson", `^$`, 0},
-		{"application/x-ndjson", "?key=a", `{"text":"b"}`, 400, "application/json", `has no parameters`, 0},
-		{"application/jsonl", "", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200, "application/x-ndjson", `^{"key":"a",.*}\n$`, 1},
-		{"application/json", "", pretty, 200, "application/json", `^{"key":"p",.*"verdict":"new"}\n$`, 1},
-		{"application/json; charset=utf-8", "", "\ufeff" + array, 200, "application/json", `^\[{"key":"p"[^\n]*\n,{"error":{"code":"bad_line","message":"unknown field [^\n]*"line":2}}\n,{"error":[^\n]*not a JSON object but a number","line":3}}\n,{"key":"r"[^\n]*\n\]\n$`, 2},
+		{"application/x-ndjson", "?key=a", `{"text":"b"}`, 400, "application/json",
+			`has no parameters`, 0},
+		{"application/jsonl", "", "\ufeff" + `{"key":"a","text":"b"}` + "\r\n", 200,
+			"application/x-ndjson", `^{"key":"a",.*}\n$`, 1},
+		{"application/json", "", pretty, 200, "application/json",
+			`^{"key":"p",.*"verdict":"new"}\n$`, 1},
+		{"application/json; charset=utf-8", "", "\ufeff" + array, 200, "application/json",
+			`^\[{"key":"p"[^\n]*\n,{"error":{"code":"bad_line","message":"unknown field [^\n]*"line":2}}\n,{"error":[^\n]*not a JSON object but a number","line":3}}\n,{"key":"r"[^\n]*\n\]\n$`, 2},
 		{"application/json", "", array + "]", 400, "application/json", `not a JSON array`, 0},
 		{"application/json", "", "[ ]", 200, "application/json", `^\[\]\n$`, 0},
-		{"application/json", "", `{"text":1}`, 400, "application/json", `^{"error":{"code":"bad_line","message":"text must not be a number","line":1}}\n$`, 0},
+		{"application/json", "", `{"text":1}`, 400, "application/json",
+			`^{"error":{"code":"bad_line","message":"text must not be a number","line":1}}\n$`, 0},
 		{"application/json", "", pretty + pretty, 400, "application/json", `not JSON: byte`, 0},
 		{"application/json", "", pretty[:20], 400, "application/json", `unexpected EOF`, 0},
 		{"application/json", "", "", 400, "application/json", `unexpected EOF`, 0},
-		{"application/json", "", `{"text":"` + strings.Repeat("a ", 2<<20) + `"}`, 413, "application/json", `"too_large"`, 0},
+		{"application/json", "", `{"text":"` + strings.Repeat("a ", 2<<20) + `"}`, 413,
+			"application/json", `"too_large"`, 0},
 		{"application/xml", "", page, 415, "application/json", `"content_type"`, 0},
 		{"image/png", "?key=p", page, 415, "application/json", `"content_type"`, 0},
-		{"application/x-www-form-urlencoded", "", `{"key":"a","text":"b"}`, 415, "application/json", `"content_type"`, 0},
-		{"", "", `{"key":"a","text":"b"}`, 415, "application/json", `want application/x-ndjson or application/json`, 0},
+		{"application/x-www-form-urlencoded", "", `{"key":"a","text":"b"}`, 415, "application/json",
+			`"content_type"`, 0},
+		{"", "", `{"key":"a","text":"b"}`, 415, "application/json",
+			`want application/x-ndjson or application/json`, 0},
 	} {
 		x := open(t, nil)
-		_, address := serve(t, x, Options{Limits: Limits{PageBytes: 1 << 20, RequestBytes: 1 << 20}})
-		r, err := http.Post(address+"/v1/check"+test.query, test.contentType, strings.NewReader(test.body))
+		_, address := serve(t, x,
+			Options{Limits: Limits{PageBytes: 1 << 20, RequestBytes: 1 << 20}})
+		r, err := http.Post(address+"/v1/check"+test.query, test.contentType,
+			strings.NewReader(test.body))
 		must(t, err)
 		status, said := answerOf(t, r, nil)
-		if status != test.status || x.Stats().Documents != test.stored || r.Header.Get("Content-Type") != test.answers || !regexp.MustCompile("(?s)"+test.want).MatchString(said) {
-			t.Errorf("%s, %s, %.60q: %d, %s, %d documents, %s; want %s", test.contentType, test.query, test.body, status, r.Header.Get("Content-Type"), x.Stats().Documents, said, test.want)
+		if status != test.status || x.Stats().Documents != test.stored ||
+			r.Header.Get("Content-Type") != test.answers ||
+			!regexp.MustCompile("(?s)"+test.want).MatchString(said) {
+			t.Errorf("%s, %s, %.60q: %d, %s, %d documents, %s; want %s", test.contentType,
+				test.query, test.body, status, r.Header.Get("Content-Type"), x.Stats().Documents,
+				said, test.want)
 		}
 	}
 }
@@ -527,17 +579,22 @@ func TestParameters(t *testing.T) {
 	x := open(t, nil)
 	_, address := serve(t, x, Options{})
 	for query, want := range map[string]string{
-		"key=http://a.example/x?id=1&scope=de":               "the parameter key is a URL that is not percent-encoded",
-		"key=http://a.example/x?id=1":                        "not percent-encoded",
-		"key=http://a.example/a+b":                           "not percent-encoded",
-		"key=http://a.example/%C3%A9":                        "not percent-encoded",
-		"key=http://a.example/x&id=1":                        "POST /v1/check has no parameter \\\"id\\\"; percent-encode",
-		"key=a&scope=b&scope=c":                              "the parameter scope is repeated; percent-encode",
+		"key=http://a.example/x?id=1&scope=de": "the parameter key is a URL that " +
+			"is not percent-encoded",
+		"key=http://a.example/x?id=1": "not percent-encoded",
+		"key=http://a.example/a+b":    "not percent-encoded",
+		"key=http://a.example/%C3%A9": "not percent-encoded",
+		"key=http://a.example/x&id=1": "POST /v1/check has no parameter " +
+			"\\\"id\\\"; percent-encode",
+		"key=a&scope=b&scope=c": "the parameter scope is repeated; " +
+			"percent-encode",
 		"key=http%3A%2F%2Fa.example%2Fx%3Fid%3D1%26scope%3D": `"key":"http://a.example/x?id=1&scope=","fingerprint"`,
 		"key=http://a.example/x&scope=de":                    `"key":"http://a.example/x","fingerprint"`,
 	} {
-		status, said := postAs(t, address+"/v1/check?"+query, "text/html", "<p>some words of a page")
-		if (status == 200) != strings.Contains(want, `"fingerprint"`) || !strings.Contains(said, want) {
+		status, said := postAs(t, address+"/v1/check?"+query, "text/html",
+			"<p>some words of a page")
+		if (status == 200) != strings.Contains(want, `"fingerprint"`) ||
+			!strings.Contains(said, want) {
 			t.Errorf("%s: %d, %s; want %s", query, status, said, want)
 		}
 	}
@@ -555,16 +612,22 @@ func TestParameters(t *testing.T) {
 
 // TestUnknownPaths: an unknown path or method gets an error in JSON, with and without web pages.
 func TestUnknownPaths(t *testing.T) {
-	for _, page := range []http.Handler{nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page") })} {
+	for _, page := range []http.Handler{nil,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "a page")
+		})} {
 		_, address := serve(t, open(t, nil), Options{Page: page})
-		for call, want := range map[string]int{"GET /v1/nothing": 404, "GET /v2/": 404, "GET /nothing": 404, "POST /v1/stats": 405, "GET /v1/check": 405, "PUT /v1/document": 405} {
+		for call, want := range map[string]int{"GET /v1/nothing": 404, "GET /v2/": 404,
+			"GET /nothing": 404, "POST /v1/stats": 405, "GET /v1/check": 405,
+			"PUT /v1/document": 405} {
 			method, path, _ := strings.Cut(call, " ")
 			r, _ := http.NewRequest(method, address+path, nil)
 			answer, err := http.DefaultClient.Do(r)
 			must(t, err)
 			var failure api.Failure
 			status, said := answerOf(t, answer, nil)
-			if err := json.Unmarshal([]byte(said), &failure); err != nil || status != want || failure.Error.Code == "" || (want == 405) != (answer.Header.Get("Allow") != "") {
+			if err := json.Unmarshal([]byte(said), &failure); err != nil || status != want ||
+				failure.Error.Code == "" || (want == 405) != (answer.Header.Get("Allow") != "") {
 				t.Errorf("%s: %d, %s, %v", call, status, said, err)
 			}
 		}
@@ -577,7 +640,8 @@ func TestListAndDelete(t *testing.T) {
 	x := open(t, inMemory())
 	var docs []index.Document
 	for n := range 2_345 {
-		docs = append(docs, index.Document{Key: fmt.Sprintf("key %d \xff", n), Fingerprint: 1 + checkFingerprint(n, 0), Tokens: 100, Scope: "s"})
+		docs = append(docs, index.Document{Key: fmt.Sprintf("key %d \xff", n),
+			Fingerprint: 1 + checkFingerprint(n, 0), Tokens: 100, Scope: "s"})
 	}
 	must(t, x.Add(t.Context(), docs...))
 	_, address := serve(t, x, Options{})
@@ -599,20 +663,25 @@ func TestListAndDelete(t *testing.T) {
 		return keys
 	}
 	got := list()
-	if len(got) != len(docs) || got[0] != docs[0].Key || got[2_344] != docs[2_344].Key || len(slices.Compact(got)) != len(docs) {
+	if len(got) != len(docs) || got[0] != docs[0].Key || got[2_344] != docs[2_344].Key ||
+		len(slices.Compact(got)) != len(docs) {
 		t.Errorf("%d documents, want %d", len(got), len(docs))
 	}
-	if n, err := c.Delete(t.Context(), append([]string{"no such key"}, got[1:2_000]...)...); n != 1_999 || err != nil {
+	if n, err := c.Delete(t.Context(), append([]string{"no such key"},
+		got[1:2_000]...)...); n != 1_999 || err != nil {
 		t.Error(n, err)
 	}
-	if status, said := postAs(t, address+"/v1/documents/delete", "application/json", `{"keys":["none"],"ids":[2001,2002,1]}`); status != 200 || said != `{"deleted":3}`+"\n" {
+	if status, said := postAs(t, address+"/v1/documents/delete", "application/json",
+		`{"keys":["none"],"ids":[2001,2002,1]}`); status != 200 || said != `{"deleted":3}`+"\n" {
 		t.Error(status, said)
 	}
 	if got := list(); len(got) != 343 || got[0] != docs[2_002].Key {
 		t.Errorf("%d documents, %v", len(got), got)
 	}
-	for body, want := range map[string]string{`{"key":["a"]}`: "bad_request", `[]`: "bad_request", "": "bad_request"} {
-		if status, said := postAs(t, address+"/v1/documents/delete", "application/json", body); status != 400 || !strings.Contains(said, want) {
+	for body, want := range map[string]string{`{"key":["a"]}`: "bad_request", `[]`: "bad_request",
+		"": "bad_request"} {
+		if status, said := postAs(t, address+"/v1/documents/delete", "application/json",
+			body); status != 400 || !strings.Contains(said, want) {
 			t.Error(body, status, said)
 		}
 	}
@@ -642,25 +711,31 @@ func TestExplain(t *testing.T) {
 		if err := json.Unmarshal([]byte(said), &explained); err != nil || status != 200 {
 			t.Fatal(err, status, said)
 		}
-		if after := x.Stats(); after.Documents != before.Documents || after.NextID != before.NextID {
+		if after := x.Stats(); after.Documents != before.Documents ||
+			after.NextID != before.NextID {
 			t.Error("explain stored the document")
 		}
 		v, err := x.Check(t.Context(), step.Page)
 		must(t, err)
 		want := wire.Checked(step.Page.URL, explained.Fingerprint, &v)
-		if got := wire.Verdict(&explained.Checked); got.Status != v.Status || got.Of.ID != v.Of.ID || got.Near != v.Near || got.Removed != v.Removed || got.Reason != v.Reason {
+		if got := wire.Verdict(&explained.Checked); got.Status != v.Status ||
+			got.Of.ID != v.Of.ID || got.Near != v.Near || got.Removed != v.Removed ||
+			got.Reason != v.Reason {
 			t.Errorf("explained %+v, checked %+v", explained.Checked, want)
 		}
-		if v.Status == neardup.Duplicate && (len(explained.Candidates) == 0 || !explained.Candidates[0].Match || explained.Candidates[0].B.Key != v.Of.Key) {
+		if v.Status == neardup.Duplicate && (len(explained.Candidates) == 0 ||
+			!explained.Candidates[0].Match || explained.Candidates[0].B.Key != v.Of.Key) {
 			t.Errorf("%+v is not a candidate: %s", v.Of, said)
 		}
 	}
 	r, err := http.Get(address + "/v1/explain?key=museum")
-	if status, said := answerOf(t, r, err); status != 200 || !strings.Contains(said, `"verdict":"unchanged"`) {
+	if status, said := answerOf(t, r, err); status != 200 ||
+		!strings.Contains(said, `"verdict":"unchanged"`) {
 		t.Error(status, said)
 	}
 	r, err = http.Get(address + "/v1/explain?key=ferry.txt")
-	if status, said := answerOf(t, r, err); status != 404 || !strings.Contains(said, "send it to POST /v1/explain") {
+	if status, said := answerOf(t, r, err); status != 404 ||
+		!strings.Contains(said, "send it to POST /v1/explain") {
 		t.Error(status, said)
 	}
 }

@@ -41,14 +41,17 @@ func (t *task) get() TaskState {
 
 // start runs work in the background and returns its state. If a task of that name is running, start
 // returns its state; if one of another name is running, ErrBusy.
-func (s *Server) start(t *task, name string, work func(ctx context.Context, done *TaskState) error) (TaskState, error) {
+func (s *Server) start(
+	t *task, name string, work func(ctx context.Context, done *TaskState) error,
+) (TaskState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.State != "running" {
 		t.state = TaskState{State: "running", Name: name}
 		s.running.Go(func() { s.run(t, name, work) })
 	} else if t.state.Name != name {
-		return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", api.ErrBusy, t.state.Name)
+		return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running",
+			api.ErrBusy, t.state.Name)
 	}
 	return t.state, nil
 }
@@ -74,7 +77,8 @@ const compactionBytes = 256 << 20
 // compact answers POST /v1/compact.
 func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
 	return a.json(s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
-		report, err := compaction.Compact(ctx, s.index.Index, compaction.Options{MemoryBytes: compactionBytes})
+		report, err := compaction.Compact(ctx, s.index.Index,
+			compaction.Options{MemoryBytes: compactionBytes})
 		done.Compaction = &report
 		return err
 	}))
@@ -90,19 +94,24 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 // checkpoint answers POST /v1/checkpoint.
 func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error {
 	if s.opts.Checkpoints == "" {
-		return refusal(wire.Forbidden, http.StatusForbidden, "the server has no directory for checkpoints: start serve with --checkpoints DIR")
+		return refusal(wire.Forbidden, http.StatusForbidden,
+			"the server has no directory for checkpoints: start serve with --checkpoints DIR")
 	}
 	name := values.Get("name")
 	if !checkpointName.MatchString(name) {
-		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, at most 100, and not a dot first", name)
+		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, at "+
+			"most 100, and not a dot first", name)
 	}
 	dir := filepath.Join(s.opts.Checkpoints, name)
 	if running := s.checkpointing.get(); running.State != "running" || running.Name != name {
 		if _, err := os.Lstat(dir); err == nil {
-			return refusal(wire.Exists, http.StatusConflict, "the checkpoint %s exists: choose another name", name)
+			return refusal(wire.Exists, http.StatusConflict,
+				"the checkpoint %s exists: choose another name", name)
 		}
 	}
-	return a.json(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error { return s.index.Checkpoint(ctx, dir) }))
+	return a.json(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error {
+		return s.index.Checkpoint(ctx, dir)
+	}))
 }
 
 // checkpointState answers GET /v1/checkpoint.

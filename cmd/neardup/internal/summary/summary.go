@@ -40,7 +40,8 @@ func New() *Summary {
 var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
 
 // verdicts is the order of the verdicts in the summary.
-var verdicts = []string{neardup.New.String(), neardup.Changed.String(), neardup.Unchanged.String(), duplicate}
+var verdicts = []string{neardup.New.String(), neardup.Changed.String(),
+	neardup.Unchanged.String(), duplicate}
 
 const (
 	// maxReasons bounds the reasons that are counted apart: the inputs choose content types.
@@ -135,27 +136,32 @@ func (s *Summary) Lines(files int64) (lines []string) {
 		}
 	}
 	counts = append(counts, fmt.Sprintf("%d %s%s", s.Skipped(), skipped, Reasons(s.Skips)))
-	lines = append(lines, fmt.Sprintf("%d records in %d files: %s", s.Records, files, strings.Join(counts, ", ")))
+	lines = append(lines, fmt.Sprintf("%d records in %d files: %s", s.Records, files,
+		strings.Join(counts, ", ")))
 	if s.without > 0 {
 		more := ""
 		if n := s.without - len(s.names); n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		lines = append(lines, fmt.Sprintf("%d files have no document: %s%s", s.without, strings.Join(s.names, ", "), more))
+		lines = append(lines, fmt.Sprintf("%d files have no document: %s%s", s.without,
+			strings.Join(s.names, ", "), more))
 	}
 	if s.unrelated > 0 {
-		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the same key and unrelated content, such as %s; if these are different documents, use --key-field or --no-keys", s.unrelated, s.example))
+		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the "+
+			"same key and unrelated content, such as %s; if these are different documents, use "+
+			"--key-field or --no-keys", s.unrelated, s.example))
 	}
 	if n := s.Duplicates(); n > 0 {
-		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
+		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; "+
+			"most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
 		lines = append(lines, s.Groups.largest()...)
 	}
 	return lines
 }
 
 // HeavyHitters counts by key with the algorithm of Misra and Gries. It keeps a bounded number of
-// keys. If there is no room for another key, it lowers all counts by one and drops keys with a count
-// of 0. From then on, Lowered is true, and counts are lower bounds.
+// keys. If there is no room for another key, it lowers all counts by one and drops keys with a
+// count of 0. From then on, Lowered is true, and counts are lower bounds.
 type HeavyHitters struct {
 	N       map[string]int64
 	Lowered bool
@@ -206,7 +212,9 @@ func Counts(of map[string]int64, most int) (list []view.Count) {
 	for name, n := range of {
 		list = append(list, view.Count{Name: name, N: n})
 	}
-	slices.SortFunc(list, func(a, b view.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(list, func(a, b view.Count) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Name, b.Name))
+	})
 	return list[:min(most, len(list))]
 }
 

@@ -39,7 +39,8 @@ func TestLargestGroups(t *testing.T) {
 	}
 	lines := g.largest()
 	if want := []string{
-		fmt.Sprintf("  a (at least %d)", g.N["a"]), fmt.Sprintf("  b (at least %d)", g.N["b"]), fmt.Sprintf("  c (at least %d)", g.N["c"]),
+		fmt.Sprintf("  a (at least %d)", g.N["a"]), fmt.Sprintf("  b (at least %d)", g.N["b"]),
+		fmt.Sprintf("  c (at least %d)", g.N["c"]),
 	}; !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
@@ -47,8 +48,10 @@ func TestLargestGroups(t *testing.T) {
 
 // TestLongKeys tests that a key of any length gives a short line.
 func TestLongKeys(t *testing.T) {
-	g := HeavyHitters{N: map[string]int64{strings.Repeat("é", 30_000): 2, strings.Repeat("k", 200): 1}}
-	if got, want := g.largest(), []string{"  " + strings.Repeat("é", 200) + "... (2)", "  " + strings.Repeat("k", 200) + " (1)"}; !slices.Equal(got, want) {
+	g := HeavyHitters{N: map[string]int64{strings.Repeat("é", 30_000): 2,
+		strings.Repeat("k", 200): 1}}
+	if got, want := g.largest(), []string{"  " + strings.Repeat("é", 200) + "... (2)",
+		"  " + strings.Repeat("k", 200) + " (1)"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

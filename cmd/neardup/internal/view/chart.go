@@ -65,7 +65,8 @@ func (c *Chart) scale(most float64, format func(float64) string) func(float64) f
 	at := func(v float64) float64 { return c.Bottom - (c.Bottom-chartTop)*min(v/top, 1) }
 	for v := step; v <= top*1.0001; v += step {
 		c.Grid = append(c.Grid, at(v))
-		c.Labels = append(c.Labels, Label{X: c.Left - 6, Y: at(v) + 4, Anchor: "end", Text: format(v)})
+		c.Labels = append(c.Labels, Label{X: c.Left - 6, Y: at(v) + 4, Anchor: "end",
+			Text: format(v)})
 	}
 	return at
 }
@@ -83,7 +84,9 @@ func niceStep(v float64) float64 {
 }
 
 // describe adds the legend, and the table of the last values, which has a row for each name.
-func (c *Chart) describe(axis string, names []string, format func(float64) string, series []Series) {
+func (c *Chart) describe(
+	axis string, names []string, format func(float64) string, series []Series,
+) {
 	head := []string{axis}
 	for _, s := range series {
 		head = append(head, s.Name)
@@ -118,18 +121,22 @@ func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
 		left, top := c.Left+step*float64(i), c.Bottom
 		for _, s := range series {
 			if s.Values[i] > 0 {
-				height := max(c.Bottom-at(s.Values[i]), 1.5) // a bar is visible unless its value is 0
+				// a bar is visible unless its value is 0
+				height := max(c.Bottom-at(s.Values[i]), 1.5)
 				top -= height
 				c.Bars = append(c.Bars, Bar{left + step*.12, top, step * .76, height, s.Colour})
 			}
 		}
-		c.Labels = append(c.Labels, Label{X: left + step/2, Y: c.Bottom + 15, Anchor: "middle", Text: names[i]})
+		c.Labels = append(c.Labels, Label{X: left + step/2, Y: c.Bottom + 15, Anchor: "middle",
+			Text: names[i]})
 		if sum > 0 {
-			c.Labels = append(c.Labels, Label{X: left + step/2, Y: top - 5, Anchor: "middle", Text: shortCount(sum), Value: true})
+			c.Labels = append(c.Labels, Label{X: left + step/2, Y: top - 5, Anchor: "middle",
+				Text: shortCount(sum), Value: true})
 		}
 	}
 	if limit >= 0 && limit < len(total) {
-		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle", Text: limitName}
+		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle",
+			Text: limitName}
 	}
 	return c
 }

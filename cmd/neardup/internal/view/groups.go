@@ -62,7 +62,8 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	case p.scan <- struct{}{}:
 		defer func() { <-p.scan }()
 	default:
-		return nil, &problem{http.StatusServiceUnavailable, "Another request searches for groups. Try again in a moment."}
+		return nil, &problem{http.StatusServiceUnavailable,
+			"Another request searches for groups. Try again in a moment."}
 	}
 	docs, err := p.ofHost(r.Context(), g)
 	if err != nil {
@@ -127,7 +128,8 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 			return err
 		}
 		first := &docs[a.Query]
-		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] { // the group may have more members than it has listed
+		// the group may have more members than it has listed
+		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] {
 			continue
 		}
 		one := group{First: first.Key, N: len(a.Matches), More: len(a.Matches) == maxOfGroup}
@@ -140,7 +142,8 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 				one.Left++
 				continue
 			}
-			one.Members = append(one.Members, member{Key: m.Key, Distance: m.Distance, Words: m.Tokens})
+			one.Members = append(one.Members, member{Key: m.Key, Distance: m.Distance,
+				Words: m.Tokens})
 		}
 		if len(one.Members) > 0 {
 			g.Groups = append(g.Groups, one)

@@ -33,7 +33,8 @@ func (p *Pages) overview(*http.Request) (any, error) {
 		duplicates = counts[neardup.Duplicate]
 		for status := neardup.New; status <= neardup.Skipped; status++ {
 			if n := counts[status]; n > 0 {
-				o.Verdicts = append(o.Verdicts, Count{Name: status.String(), N: n, Colour: verdictColours[status.String()]})
+				o.Verdicts = append(o.Verdicts, Count{Name: status.String(), N: n,
+					Colour: verdictColours[status.String()]})
 				o.Given += n
 			}
 		}
@@ -49,7 +50,8 @@ func (p *Pages) overview(*http.Request) (any, error) {
 func compactionText(c *compaction.BackgroundStats) string {
 	switch {
 	case c.Running && c.Progress.Total > 0:
-		return "running: " + c.Progress.Stage + ", " + percent(int64(c.Progress.Done), int64(c.Progress.Total))
+		return "running: " + c.Progress.Stage + ", " +
+			percent(int64(c.Progress.Done), int64(c.Progress.Total))
 	case c.Running:
 		return "running"
 	case c.Runs > 0:

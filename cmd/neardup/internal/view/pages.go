@@ -73,7 +73,8 @@ var Patterns = []string{"GET /{$}", "GET /search", "POST /search", "GET /compare
 func New(source Source, o Options) *Pages {
 	p := &Pages{
 		source: source, opts: o, mux: http.NewServeMux(),
-		room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1), texts: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1),
+		texts: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	p.mux.HandleFunc("GET /{$}", p.show(overviewTemplate, p.overview))
 	p.mux.HandleFunc("GET /search", p.show(searchTemplate, p.search))
@@ -115,10 +116,13 @@ type frame struct {
 
 type link struct{ Path, Name string }
 
-var navigation = []link{{"/", "Overview"}, {"/search", "Search"}, {"/compare", "Compare"}, {"/groups", "Groups"}}
+var navigation = []link{{"/", "Overview"}, {"/search", "Search"}, {"/compare", "Compare"},
+	{"/groups", "Groups"}}
 
 // show returns a handler that answers with a page. content returns the data of the page.
-func (p *Pages) show(page func() *template.Template, content func(*http.Request) (any, error)) http.HandlerFunc {
+func (p *Pages) show(
+	page func() *template.Template, content func(*http.Request) (any, error),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -135,7 +139,8 @@ func (p *Pages) show(page func() *template.Template, content func(*http.Request)
 		status, shown := http.StatusOK, page
 		var err error
 		if f.Page, err = p.bounded(w, r, content); err != nil {
-			f.Title, f.Problem, status = "Error", "The index cannot be read: "+err.Error(), http.StatusInternalServerError
+			f.Title, f.Problem, status = "Error", "The index cannot be read: "+err.Error(),
+				http.StatusInternalServerError
 			var known *problem
 			switch {
 			case errors.As(err, &known):
@@ -158,12 +163,15 @@ func (p *Pages) show(page func() *template.Template, content func(*http.Request)
 }
 
 // bounded calls content within the limits of requests.
-func (p *Pages) bounded(w http.ResponseWriter, r *http.Request, content func(*http.Request) (any, error)) (any, error) {
+func (p *Pages) bounded(
+	w http.ResponseWriter, r *http.Request, content func(*http.Request) (any, error),
+) (any, error) {
 	select {
 	case p.room <- struct{}{}:
 		defer func() { <-p.room }()
 	default:
-		return nil, &problem{http.StatusServiceUnavailable, "Too many requests. Try again in a moment."}
+		return nil, &problem{http.StatusServiceUnavailable,
+			"Too many requests. Try again in a moment."}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()

@@ -41,7 +41,8 @@ func (t testTexts) Page(_ context.Context, url string) (*neardup.Page, error) {
 
 func (t testTexts) Documents() int { return len(t) }
 
-const ferry = "the ferry leaves the harbour at nine in the morning and comes back late on each day of the week but one "
+const ferry = "the ferry leaves the harbour at nine in the morning and comes back late on each " +
+	"day of the week but one "
 
 // testPages returns the pages of an index of similar documents, some with hostile keys and texts.
 func testPages(t *testing.T) *Pages {
@@ -50,17 +51,22 @@ func testPages(t *testing.T) *Pages {
 	must(t, err)
 	t.Cleanup(func() { x.Close() })
 	texts := testTexts{
-		"http://a.example/1": strings.Repeat(ferry, 10), "http://b.example/2": strings.Repeat(ferry, 9) + "and nothing more",
-		"http://a.example/lost": strings.Repeat(ferry, 10), "http://c.example/twice": strings.Repeat(ferry, 20),
-		"http://e.example/dropped": strings.Repeat(ferry, 10), "http://e.example/dropped-empty": " ",
-		"http://d.example/ ": strings.Repeat(ferry, 10), "": strings.Repeat(ferry, 10),
-		hostile: strings.Repeat(ferry, 10) + hostile, "http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
+		"http://a.example/1":             strings.Repeat(ferry, 10),
+		"http://b.example/2":             strings.Repeat(ferry, 9) + "and nothing more",
+		"http://a.example/lost":          strings.Repeat(ferry, 10),
+		"http://c.example/twice":         strings.Repeat(ferry, 20),
+		"http://e.example/dropped":       strings.Repeat(ferry, 10),
+		"http://e.example/dropped-empty": " ",
+		"http://d.example/ ":             strings.Repeat(ferry, 10), "": strings.Repeat(ferry, 10),
+		hostile:                          strings.Repeat(ferry, 10) + hostile,
+		"http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
 	}
 	for key, text := range texts {
 		if strings.Contains(key, "dropped") {
 			continue
 		}
-		d, reason := check.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text), ContentType: "text/plain"})
+		d, reason := check.Analyze(x.Signer(), neardup.Page{URL: key, Body: []byte(text),
+			ContentType: "text/plain"})
 		if reason != "" {
 			t.Fatal(reason)
 		}
@@ -70,7 +76,8 @@ func testPages(t *testing.T) *Pages {
 		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}
 	}
 	rule := match.Default(6)
-	return New(x, Options{Rule: func() match.Rule { return rule }, Verdicts: verdicts, Texts: texts})
+	return New(x, Options{Rule: func() match.Rule { return rule },
+		Verdicts: verdicts, Texts: texts})
 }
 
 func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
@@ -94,35 +101,56 @@ func TestPages(t *testing.T) {
 		status int
 		has    []string
 	}{
-		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %", "compaction</th><td>none in the background"}},
+		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %",
+			"compaction</th><td>none in the background"}},
 		{"/search", nil, 200, []string{`name="q"`}},
-		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2", "/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
-		{"/search?q=0123456789abcdef", nil, 200, []string{"<h2>New", "No stored document matches", "No other stored document"}},
+		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2",
+			"/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
+		{"/search?q=0123456789abcdef", nil, 200, []string{"<h2>New", "No stored document matches",
+			"No other stored document"}},
 		{"/search?q=nothing", nil, 200, []string{"No document has this key", "paste its text"}},
 		{"/search?q=" + q(hostile), nil, 200, []string{"The document is stored", "&lt;script&gt;"}},
-		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200, []string{"<h2>Duplicate", "is dropped, because it matches", "http://a.example/1", "Distance in bits"}},
-		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200, []string{"<h2>Skipped", "The page is not stored: no text"}},
-		{"/search", url.Values{"url": {"http://a.example/1"}, "text": {"another page, which is about a museum"}}, 200, []string{"<h2>Changed", "stored with another text"}},
-		{"/search?q=http://e.example/dropped", nil, 200, []string{"<h2>Duplicate", "The page is dropped, because it matches", "/compare?a=http%3A%2F%2Fe.example%2Fdropped&amp;b="}},
-		{"/search?q=http://e.example/dropped-empty", nil, 200, []string{"<h2>Skipped", "not stored: no text"}},
-		{"/compare?a=http://e.example/dropped&b=http://b.example/2", nil, 200, []string{"They match", "<ins>"}},
-		{"/compare?a=http://e.example/dropped-empty&b=http://b.example/2", nil, 200, []string{"is skipped: no text"}},
+		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200,
+			[]string{"<h2>Duplicate", "is dropped, because it matches", "http://a.example/1",
+				"Distance in bits"}},
+		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200,
+			[]string{"<h2>Skipped", "The page is not stored: no text"}},
+		{"/search", url.Values{"url": {"http://a.example/1"}, "text": {"another page, which is " +
+			"about a museum"}}, 200, []string{"<h2>Changed", "stored with another text"}},
+		{"/search?q=http://e.example/dropped", nil, 200,
+			[]string{"<h2>Duplicate", "The page is dropped, because it matches",
+				"/compare?a=http%3A%2F%2Fe.example%2Fdropped&amp;b="}},
+		{"/search?q=http://e.example/dropped-empty", nil, 200,
+			[]string{"<h2>Skipped", "not stored: no text"}},
+		{"/compare?a=http://e.example/dropped&b=http://b.example/2", nil, 200,
+			[]string{"They match", "<ins>"}},
+		{"/compare?a=http://e.example/dropped-empty&b=http://b.example/2", nil, 200,
+			[]string{"is skipped: no text"}},
 		{"/search", url.Values{"text": {hostile}}, 200, []string{"&lt;script&gt;"}},
-		{"/search", url.Values{"text": {strings.Repeat("x", maxPasted+1)}}, 413, []string{"too large"}},
-		{"/search", url.Values{"text": {strings.Repeat("x", 3*maxPasted+1<<20)}}, 413, []string{"too large"}},
+		{"/search", url.Values{"text": {strings.Repeat("x", maxPasted+1)}}, 413,
+			[]string{"too large"}},
+		{"/search", url.Values{"text": {strings.Repeat("x", 3*maxPasted+1<<20)}}, 413,
+			[]string{"too large"}},
 		{"/compare", nil, 200, []string{`name="a"`}},
-		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200, []string{"They match", "<ins>", "Distance in bits"}},
-		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200, []string{"They do not match", "exceeded", "length"}},
-		{"/compare?a=+http://a.example/1+&b=http://d.example/+", nil, 200, []string{"They match", "http://d.example/ "}},
+		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200,
+			[]string{"They match", "<ins>", "Distance in bits"}},
+		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200,
+			[]string{"They do not match", "exceeded", "length"}},
+		{"/compare?a=+http://a.example/1+&b=http://d.example/+", nil, 200,
+			[]string{"They match", "http://d.example/ "}},
 		{"/search?q=http://d.example/+", nil, 200, []string{"number "}},
 		{"/search?q=+http://a.example/1%0A", nil, 200, []string{"number "}},
 		{"/search?q=+0123456789abcdef+", nil, 200, []string{"<h2>New"}},
-		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200, []string{"They match", "do not have the text"}},
+		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200,
+			[]string{"They match", "do not have the text"}},
 		{"/compare?a=http://a.example/1&b=" + q(hostile), nil, 200, []string{"&lt;script&gt;"}},
-		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200, []string{"No document has the key &lt;script&gt;"}},
+		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200,
+			[]string{"No document has the key &lt;script&gt;"}},
 		{"/groups", nil, 200, []string{`name="host"`}},
-		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host", "http://b.example/2", ">without a key<"}},
-		{"/groups?host=http://evil.example/x", nil, 200, []string{"1 documents of this host", "&lt;script&gt;"}},
+		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host",
+			"http://b.example/2", ">without a key<"}},
+		{"/groups?host=http://evil.example/x", nil, 200,
+			[]string{"1 documents of this host", "&lt;script&gt;"}},
 		{"/groups?host=" + q(hostile), nil, 200, []string{"0 documents"}},
 		{"/nothing", nil, 404, []string{"no such page"}},
 		{"/compare?a=%zz", nil, 400, []string{"cannot be read"}},
@@ -133,11 +161,14 @@ func TestPages(t *testing.T) {
 		}
 		for _, part := range c.has {
 			if !strings.Contains(w.Body.String(), part) {
-				t.Errorf("%.80s does not have %q:\n%s", c.path, part, w.Body.String()[strings.Index(w.Body.String(), "<main"):])
+				t.Errorf("%.80s does not have %q:\n%s", c.path, part,
+					w.Body.String()[strings.Index(w.Body.String(), "<main"):])
 			}
 		}
 		checkSafe(t, w.Body.String())
-		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp,
+			"default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") ||
+			strings.Contains(csp, "unsafe") {
 			t.Errorf("%.80s: the policy is %s", c.path, csp)
 		}
 	}
@@ -147,7 +178,8 @@ func TestPages(t *testing.T) {
 func TestRoom(t *testing.T) {
 	p := testPages(t)
 	p.scan <- struct{}{}
-	if w := get(p, "/groups?host=a.example", nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := get(p, "/groups?host=a.example", nil); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	for range maxRequests {
@@ -157,7 +189,8 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d", w.Code)
 	}
 	<-p.room
-	if w := get(p, "/", nil); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "documents stored") {
+	if w := get(p, "/", nil); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), "documents stored") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -179,7 +212,8 @@ func TestTextsWait(t *testing.T) {
 	p := testPages(t)
 	texts := &watched{Texts: p.opts.Texts, pages: p}
 	p.opts.Texts = texts
-	if w := get(p, "/compare?a=http://a.example/1&b=http://b.example/2", nil); w.Code != http.StatusOK || texts.most != 1 || len(p.texts) != 0 {
+	if w := get(p, "/compare?a=http://a.example/1&b=http://b.example/2",
+		nil); w.Code != http.StatusOK || texts.most != 1 || len(p.texts) != 0 {
 		t.Errorf("%d: %d were read at once, and %d are", w.Code, texts.most, len(p.texts))
 	}
 	for range cap(p.texts) {
@@ -196,7 +230,8 @@ func TestTextsWait(t *testing.T) {
 func TestClosedIndex(t *testing.T) {
 	p := testPages(t)
 	p.source.(*neardup.Index).Close()
-	for path, status := range map[string]int{"/": 503, "/search?q=a": 500, "/compare?a=a&b=b": 500, "/groups?host=a": 500} {
+	for path, status := range map[string]int{"/": 503, "/search?q=a": 500, "/compare?a=a&b=b": 500,
+		"/groups?host=a": 500} {
 		if w := get(p, path, nil); w.Code != status {
 			t.Errorf("%s: %d, want %d", path, w.Code, status)
 		}
@@ -208,8 +243,10 @@ func TestCompactionIsShown(t *testing.T) {
 	for want, c := range map[string]compaction.BackgroundStats{
 		"none in the background since the start": {},
 		"running":                                {Running: true},
-		"running: tables, 25.0 %":                {Running: true, Progress: compaction.Progress{Stage: "tables", Done: 1, Total: 4}},
-		"the last one in the background ended on 2 May 03:04": {Runs: 2, LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
+		"running: tables, 25.0 %": {Running: true,
+			Progress: compaction.Progress{Stage: "tables", Done: 1, Total: 4}},
+		"the last one in the background ended on 2 May 03:04": {Runs: 2,
+			LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
 	} {
 		if got := compactionText(&c); got != want {
 			t.Errorf("%+v: %q, want %q", c, got, want)
@@ -217,7 +254,8 @@ func TestCompactionIsShown(t *testing.T) {
 	}
 	p := testPages(t)
 	p.source = failing{p.source}
-	if text := get(p, "/", nil).Body.String(); !strings.Contains(text, "failed and will be retried: no room on &lt;disk&gt;") {
+	if text := get(p, "/", nil).Body.String(); !strings.Contains(text,
+		"failed and will be retried: no room on &lt;disk&gt;") {
 		t.Error(text)
 	}
 }
@@ -238,7 +276,8 @@ func TestLargestGroups(t *testing.T) {
 		}
 	}
 	g.keepLargest()
-	if len(g.Groups) != maxGroups || g.Left != 1000-maxGroups || g.Groups[0].First != "2" || g.Groups[maxGroups-1].First != fmt.Sprint(2+3*(maxGroups-1)) {
+	if len(g.Groups) != maxGroups || g.Left != 1000-maxGroups || g.Groups[0].First != "2" ||
+		g.Groups[maxGroups-1].First != fmt.Sprint(2+3*(maxGroups-1)) {
 		t.Errorf("%d groups, %d left: %+v", len(g.Groups), g.Left, g.Groups)
 	}
 }
@@ -248,11 +287,13 @@ func TestLargeGroup(t *testing.T) {
 	p := testPages(t)
 	x := p.source.(*neardup.Index)
 	for n := range maxOfGroup + 3 {
-		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n), Fingerprint: 1, Tokens: 9}
+		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n),
+			Fingerprint: 1, Tokens: 9}
 		must(t, x.Add(t.Context(), d))
 	}
 	text := get(p, "/groups?host=same.example", nil).Body.String()
-	if !strings.Contains(text, "200 documents or more, on any host") || strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {
+	if !strings.Contains(text, "200 documents or more, on any host") ||
+		strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {
 		t.Error(text[strings.Index(text, "<main"):])
 	}
 }

@@ -42,11 +42,13 @@ type reportPage struct {
 	Charts                      []*Chart
 }
 
-var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c", "unchanged": "d", "skipped": "e"}
+var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c",
+	"unchanged": "d", "skipped": "e"}
 
 func (r *Report) page() *reportPage {
 	p := &reportPage{Report: r, Title: "Near-duplicates", Policy: policy("'none'")}
-	p.Summary = fmt.Sprintf("%s, %s, in %v", shownKey(strings.Join(r.Inputs, " ")), r.Begun.Format("2 January 2006 15:04"), r.Took.Round(time.Millisecond))
+	p.Summary = fmt.Sprintf("%s, %s, in %v", shownKey(strings.Join(r.Inputs, " ")),
+		r.Begun.Format("2 January 2006 15:04"), r.Took.Round(time.Millisecond))
 	setShares(r.Skips)
 	setShares(r.Groups)
 	for _, v := range r.Verdicts {
@@ -63,11 +65,15 @@ func (r *Report) page() *reportPage {
 	setShares(r.Verdicts)
 	k := r.Rule.MaxDistance
 	p.Charts = append(p.Charts, newChart("Duplicates by distance",
-		"From each duplicate of this run to the nearest document that was kept. If many are near k, a larger k would find more.",
-		"bits that differ", "duplicates").bars(-1, "", Series{"duplicates", "b", floats(r.Distances)}))
+		"From each duplicate of this run to the nearest document that was kept. If many are near "+
+			"k, a larger k would find more.",
+		"bits that differ", "duplicates").bars(-1, "",
+		Series{"duplicates", "b", floats(r.Distances)}))
 	if s := r.Sample; s != nil {
-		p.Charts = append(p.Charts, newChart("Pairs on both sides of the limit", sampleNote(s), "bits that differ", "pairs").
-			bars(k, fmt.Sprintf("k = %d", k), Series{"match", "b", floats(s.Match)}, Series{"do not match", "d", floats(s.Miss)}))
+		p.Charts = append(p.Charts, newChart("Pairs on both sides of the limit", sampleNote(s),
+			"bits that differ", "pairs").
+			bars(k, fmt.Sprintf("k = %d", k), Series{"match", "b", floats(s.Match)},
+				Series{"do not match", "d", floats(s.Miss)}))
 	}
 	return p
 }
@@ -75,12 +81,15 @@ func (r *Report) page() *reportPage {
 func sampleNote(s *compare.Pairs) string {
 	of := "All pairs of different documents of this run"
 	if s.Seen > compare.MaxSample {
-		of = fmt.Sprintf("Pairs of %s different documents, a random sample of %s", count(s.Documents), count(s.Seen))
+		of = fmt.Sprintf("Pairs of %s different documents, a random sample of %s",
+			count(s.Documents), count(s.Seen))
 	}
 	if s.Cut {
-		of = fmt.Sprintf("Some %s of the pairs", count(compare.MaxPairs)) + strings.TrimPrefix(strings.TrimPrefix(of, "All pairs"), "Pairs")
+		of = fmt.Sprintf("Some %s of the pairs", count(compare.MaxPairs)) +
+			strings.TrimPrefix(strings.TrimPrefix(of, "All pairs"), "Pairs")
 	}
-	return fmt.Sprintf("%s, up to %d bits beyond k. Pairs within k that do not match differ in word order or length.", of, compare.Reach)
+	return fmt.Sprintf("%s, up to %d bits beyond k. Pairs within k that do not match differ in "+
+		"word order or length.", of, compare.Reach)
 }
 
 func floats(counts []int64) []float64 {

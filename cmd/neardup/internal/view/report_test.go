@@ -13,17 +13,21 @@ import (
 )
 
 // hostile is a key and a text that would run a script, close an element or reverse the text.
-const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "\x1b[31m\u202e" + `javascript:alert(1)</style></svg>{{.}}`
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "\x1b[31m\u202e" +
+	`javascript:alert(1)</style></svg>{{.}}`
 
 func hostileReport() *Report {
 	words := func(s string) []string { return strings.Fields(hostile + " a b c " + s) }
-	a, b := compare.Document{Key: hostile, Tokens: 9, Words: words(hostile)}, compare.Document{Key: hostile, Tokens: 9, Fingerprint: 3, Words: words("d")}
+	a, b := compare.Document{Key: hostile, Tokens: 9, Words: words(hostile)},
+		compare.Document{Key: hostile, Tokens: 9, Fingerprint: 3, Words: words("d")}
 	pair := compare.Documents(&a, &b, match.Default(3), 10)
 	counts := []Count{{Name: hostile, N: 3}, {Name: "other", N: 1}}
 	return &Report{
-		Inputs: []string{hostile}, Index: hostile, Analyzer: hostile, Rule: match.Default(3), Records: 4, Compared: 4, Duplicates: 2,
+		Inputs: []string{hostile}, Index: hostile, Analyzer: hostile, Rule: match.Default(3),
+		Records: 4, Compared: 4, Duplicates: 2,
 		Verdicts: counts, Skips: counts, Groups: counts, Distances: []int64{1, 0, 1, 0},
-		Sample: &compare.Pairs{Match: make([]int64, 10), Miss: make([]int64, 10)}, Inside: []*compare.Result{pair}, Outside: []*compare.Result{pair}, Notes: []string{hostile},
+		Sample: &compare.Pairs{Match: make([]int64, 10), Miss: make([]int64, 10)},
+		Inside: []*compare.Result{pair}, Outside: []*compare.Result{pair}, Notes: []string{hostile},
 	}
 }
 
@@ -45,25 +49,33 @@ func checkSafe(t *testing.T, page string) {
 	must(t, err)
 	styles := 0
 	for n := range root.Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data != "textarea" && strings.ContainsAny(n.Data, "\x1b\u202e") { // a field shows its input unchanged
+		// a field shows its input unchanged
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" &&
+			strings.ContainsAny(n.Data, "\x1b\u202e") {
 			t.Errorf("the page has %q", n.Data)
 		}
 		if n.Type != html.ElementNode {
 			continue
 		}
 		switch n.Data {
-		case "script", "img", "iframe", "object", "embed", "base", "image", "use", "foreignObject", "audio", "video":
+		case "script", "img", "iframe", "object", "embed", "base", "image", "use", "foreignObject",
+			"audio", "video":
 			t.Errorf("the page has <%s>", n.Data)
 		case "style":
 			styles++
 			sum := sha256.Sum256([]byte(n.FirstChild.Data))
-			if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; want != styleHash {
+			if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+				"'"; want != styleHash {
 				t.Errorf("the style has the hash %s, the policy %s", want, styleHash)
 			}
 		}
 		for _, a := range n.Attr {
-			to, isReference := a.Val, slices.Contains([]string{"href", "src", "action", "formaction", "data", "srcset"}, a.Key)
-			inside := strings.HasPrefix(to, "#") || strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") || n.Data == "link" && strings.HasPrefix(to, "data:image/svg+xml,")
+			to, isReference := a.Val,
+				slices.Contains([]string{"href", "src", "action", "formaction", "data", "srcset"},
+					a.Key)
+			inside := strings.HasPrefix(to, "#") || strings.HasPrefix(to, "/") &&
+				!strings.HasPrefix(to, "//") || n.Data == "link" &&
+				strings.HasPrefix(to, "data:image/svg+xml,")
 			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || isReference && !inside {
 				t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
 			}
@@ -80,22 +92,26 @@ func checkSafe(t *testing.T, page string) {
 // TestEmptyReport: a report without documents is valid.
 func TestEmptyReport(t *testing.T) {
 	var out strings.Builder
-	if err := new(Report).Write(&out); err != nil || !strings.Contains(out.String(), "There are no duplicates.") {
+	if err := new(Report).Write(&out); err != nil ||
+		!strings.Contains(out.String(), "There are no duplicates.") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
 
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{count(int64(0)), "0"}, {count(int64(999)), "999"}, {count(int64(1000)), "1\u202f000"}, {count(uint64(12345678)), "12\u202f345\u202f678"}, {count(-1000), "-1\u202f000"},
-		{shortCount(999), "999"}, {shortCount(12345), "12.35k"}, {shortCount(2.5e6), "2.5M"}, {shortCount(3e9), "3G"},
+		{count(int64(0)), "0"}, {count(int64(999)), "999"}, {count(int64(1000)), "1\u202f000"},
+		{count(uint64(12345678)), "12\u202f345\u202f678"}, {count(-1000), "-1\u202f000"},
+		{shortCount(999), "999"}, {shortCount(12345), "12.35k"}, {shortCount(2.5e6), "2.5M"},
+		{shortCount(3e9), "3G"},
 		{percent(1, 3), "33.3 %"}, {percent(0, 0), "-"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
-	if long := shownKey(strings.Repeat("é", 1000)); len(long) > 320 || !strings.Contains(long, " ... ") {
+	if long := shownKey(strings.Repeat("é", 1000)); len(long) > 320 ||
+		!strings.Contains(long, " ... ") {
 		t.Errorf("%d bytes: %s", len(long), long)
 	}
 }

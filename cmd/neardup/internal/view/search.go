@@ -44,7 +44,8 @@ func (s *searchPage) Path(candidate *compare.Result) string {
 }
 
 func (p *Pages) search(r *http.Request) (any, error) {
-	s := &searchPage{Asked: r.Form.Get("q"), URL: r.PostForm.Get("url"), Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
+	s := &searchPage{Asked: r.Form.Get("q"), URL: r.PostForm.Get("url"),
+		Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
 	reason := ""
 	var err error
 	switch {
@@ -79,7 +80,8 @@ func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err er
 			s.Given, s.Of = "fingerprint", &index.Document{Fingerprint: f}
 			break
 		}
-		s.Note = "No document has this key. Duplicates and skipped pages are not stored. To find out why a page was dropped, paste its text below."
+		s.Note = "No document has this key. Duplicates and skipped pages are not stored. To find " +
+			"out why a page was dropped, paste its text below."
 	}
 	return reason, nil
 }
@@ -87,7 +89,9 @@ func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err er
 // find returns the document that has a key, or else the page that the archives have for it, and why
 // the page would be skipped. d is nil if there is neither. If no key has spaces around it, they do
 // not count.
-func (p *Pages) find(ctx context.Context, key string) (d *index.Document, stored bool, reason string, err error) {
+func (p *Pages) find(
+	ctx context.Context, key string,
+) (d *index.Document, stored bool, reason string, err error) {
 	for _, key := range []string{key, strings.TrimSpace(key)} {
 		d, found, err := p.source.Get(ctx, key)
 		if err != nil || found {
@@ -118,12 +122,15 @@ func (p *Pages) analyze(page neardup.Page) (d *index.Document, reason string) {
 }
 
 // pasted analyzes a page that was pasted.
-func (p *Pages) pasted(ctx context.Context, url, text string) (d *index.Document, reason string, err error) {
+func (p *Pages) pasted(
+	ctx context.Context, url, text string,
+) (d *index.Document, reason string, err error) {
 	switch {
 	case p.source.Signer() == nil:
 		return nil, "", &problem{http.StatusBadRequest, "This index has fingerprints, not texts."}
 	case len(text) > maxPasted:
-		return nil, "", &problem{http.StatusRequestEntityTooLarge, "The text is too large: the limit is 4 MiB."}
+		return nil, "", &problem{http.StatusRequestEntityTooLarge,
+			"The text is too large: the limit is 4 MiB."}
 	}
 	end, err := p.reading(ctx)
 	if err != nil {
@@ -174,7 +181,8 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 	case p.opts.Texts == nil:
 		c.Words = "The words are not known: the server was started without --archive."
 	case sides[0].Words == nil || sides[1].Words == nil:
-		c.Words = "The words are not known: the archives do not have the text of both documents as it was when they were stored."
+		c.Words = "The words are not known: the archives do not have the text of both documents " +
+			"as it was when they were stored."
 	}
 	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule(), places)
 	return c, nil

@@ -33,7 +33,8 @@ var styleHash = func() string {
 
 // policy returns the Content-Security-Policy of a page. forms is its form-action.
 func policy(forms string) string {
-	return "default-src 'none'; style-src " + styleHash + "; img-src data:; base-uri 'none'; form-action " + forms
+	return "default-src 'none'; style-src " + styleHash +
+		"; img-src data:; base-uri 'none'; form-action " + forms
 }
 
 var functions = template.FuncMap{
@@ -86,7 +87,8 @@ func percent(part, of int64) string {
 func shownKey(key string) string {
 	const most = 300
 	if len(key) > most {
-		key = strings.ToValidUTF8(key[:most*2/3], "") + " ... " + strings.ToValidUTF8(key[len(key)-most/3:], "")
+		key = strings.ToValidUTF8(key[:most*2/3], "") + " ... " +
+			strings.ToValidUTF8(key[len(key)-most/3:], "")
 	}
 	return corpus.Escape(key)
 }
@@ -127,7 +129,8 @@ func limits(r *compare.Result) (rows []limitRow) {
 		if !counts {
 			return
 		}
-		row := limitRow{Name: name, Value: fmt.Sprint(value), Most: fmt.Sprint(most), Share: min(100, 100*share), Colour: "a"}
+		row := limitRow{Name: name, Value: fmt.Sprint(value), Most: fmt.Sprint(most),
+			Share: min(100, 100*share), Colour: "a"}
 		if row.Beyond = slices.Contains(r.Decided, limit); row.Beyond {
 			row.Colour = "b"
 		}
@@ -138,7 +141,8 @@ func limits(r *compare.Result) (rows []limitRow) {
 	if r.ShingleDistance != nil {
 		add("Distance with the shingles", compare.ByShingle, *r.ShingleDistance, r.MaxShingle)
 	}
-	add("Length ratio", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64), r.MaxLengthRatio)
+	add("Length ratio", compare.ByLength, strconv.FormatFloat(r.LengthRatio, 'f', 2, 64),
+		r.MaxLengthRatio)
 	return rows
 }
 

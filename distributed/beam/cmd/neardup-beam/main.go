@@ -60,16 +60,21 @@ var asked job
 
 func init() {
 	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
-	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one for each million fingerprints is good (default 16)")
-	flag.Func("memory", "memory in `MiB` of a worker for a group or a graph (default 1024)", func(text string) error {
-		n, err := strconv.ParseInt(text, 10, 64-20)
-		asked.MemoryBytes = n << 20
-		return err
-	})
-	flag.StringVar(&asked.format, "format", string(neardup.U64LE), "`format` of the files: u64le, fingerprints or jsonl")
-	flag.StringVar(&asked.queries, "queries", "", "for scan: `files` of the queries, of the same format")
+	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one "+
+		"for each million fingerprints is good (default 16)")
+	flag.Func("memory", "memory in `MiB` of a worker for a group or a graph (default 1024)",
+		func(text string) error {
+			n, err := strconv.ParseInt(text, 10, 64-20)
+			asked.MemoryBytes = n << 20
+			return err
+		})
+	flag.StringVar(&asked.format, "format", string(neardup.U64LE),
+		"`format` of the files: u64le, fingerprints or jsonl")
+	flag.StringVar(&asked.queries, "queries", "",
+		"for scan: `files` of the queries, of the same format")
 	flag.StringVar(&asked.output, "o", "", "`file` to write, or what the names of some begin with")
-	flag.IntVar(&asked.files, "files", 1, "`number` of files to write: FILE-00000-of-00004 and so on")
+	flag.IntVar(&asked.files, "files", 1,
+		"`number` of files to write: FILE-00000-of-00004 and so on")
 	flag.Usage = func() {
 		fmt.Fprint(os.Stderr, usage)
 		flag.PrintDefaults()
@@ -127,7 +132,9 @@ func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 		}
 	}()
 	p, s := beam.NewPipelineWithRoot()
-	read := func(files ...string) beam.PCollection { return neardup.Read(s, neardup.Format(asked.format), files...) }
+	read := func(files ...string) beam.PCollection {
+		return neardup.Read(s, neardup.Format(asked.format), files...)
+	}
 	var found beam.PCollection
 	switch name {
 	case "pairs":
@@ -151,7 +158,9 @@ func report(result beam.PipelineResult) {
 	if result == nil {
 		return
 	}
-	for _, c := range result.Metrics().Query(func(r beam.MetricResult) bool { return r.Name() == neardup.ShuffledBytes }).Counters() {
+	for _, c := range result.Metrics().Query(func(r beam.MetricResult) bool {
+		return r.Name() == neardup.ShuffledBytes
+	}).Counters() {
 		fmt.Fprintf(os.Stderr, "neardup-beam: %d bytes of fingerprints shuffled\n", c.Committed)
 	}
 }

@@ -62,7 +62,8 @@ func TestPairsEqualNeardup(t *testing.T) {
 	}
 }
 
-var pairPattern = regexp.MustCompile(`"fingerprint":"([^"]*)".*"fingerprint":"([^"]*)".*"distance":([0-9]+)`)
+var pairPattern = regexp.MustCompile(
+	`"fingerprint":"([^"]*)".*"fingerprint":"([^"]*)".*"distance":([0-9]+)`)
 
 // ascending returns the fingerprints and the distance of each line of pairs, sorted, with the
 // smaller fingerprint first.
@@ -94,7 +95,8 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"pairs", "-groups", "131072", "-o", output, "x"}, neardup.ErrOptions},
 		{[]string{"pairs", "-groups", "4", "-memory", "15", "-o", output, "x"}, neardup.ErrOptions},
 		{[]string{"pairs", "-memory", "64", "-files", "0", "-o", output, "x"}, neardup.ErrOptions},
-		{[]string{"pairs", "-files", "1", "-format", "parquet", "-o", output, "x"}, neardup.ErrFormat},
+		{[]string{"pairs", "-files", "1", "-format", "parquet", "-o", output, "x"},
+			neardup.ErrFormat},
 	} {
 		if err := run(c.args); !errors.Is(err, c.want) {
 			t.Errorf("%q: %v, want %v", c.args, err, c.want)

@@ -78,10 +78,12 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	var s settings
 	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
-	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379", "`addresses` of some nodes of a cluster, with commas between, or of one server")
+	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379",
+		"`addresses` of some nodes of a cluster, with commas between, or of one server")
 	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
 	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
-	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 6; with -bare 3)", func(text string) error {
+	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 6; with "+
+		"-bare 3)", func(text string) error {
 		k, err := strconv.Atoi(text)
 		switch {
 		case err != nil || k < 0 || k > 64:
@@ -92,15 +94,20 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		s.options.MaxDistance = k
 		return nil
 	})
-	flags.Int64Var(&s.options.Expected, "expected", 0, "`number` of documents that a new index is for (default 1,000,000)")
-	flags.IntVar(&s.options.Replicas, "replicas", 0, "`number` of replicas that must have each write (default 1; below 0: none, see docs/distributed.md)")
+	flags.Int64Var(&s.options.Expected, "expected", 0,
+		"`number` of documents that a new index is for (default 1,000,000)")
+	flags.IntVar(&s.options.Replicas, "replicas", 0,
+		"`number` of replicas that must have each write (default 1; below 0: none, see "+
+			"docs/distributed.md)")
 	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")
-	flags.BoolVar(&s.options.NoRestart, "no-restart", false, "nothing restarts nodes by itself, so they need no AOF")
+	flags.BoolVar(&s.options.NoRestart, "no-restart", false,
+		"nothing restarts nodes by itself, so they need no AOF")
 	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
 	flags.SetOutput(io.Discard) // the error describes the wrong flag
 	err := flags.Parse(args[1:])
 	switch {
-	case errors.Is(err, flag.ErrHelp) || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
+	case errors.Is(err, flag.ErrHelp) ||
+		slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
 		fmt.Fprint(out, usage, "\n")
 		flags.SetOutput(out)
 		flags.PrintDefaults()
@@ -150,9 +157,11 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 
 // client returns a cluster client, unless the first address is a server outside of a cluster.
 func (s *settings) client(ctx context.Context) goredis.UniversalClient {
-	o := &goredis.UniversalOptions{Addrs: strings.Split(s.addresses, ","), Username: s.user, Password: os.Getenv("REDISCLI_AUTH")}
+	o := &goredis.UniversalOptions{Addrs: strings.Split(s.addresses, ","), Username: s.user,
+		Password: os.Getenv("REDISCLI_AUTH")}
 	single := goredis.NewClient(o.Simple())
-	if info, _ := single.Info(ctx, "cluster").Result(); strings.Contains(info, "cluster_enabled:0") {
+	if info, _ := single.Info(ctx, "cluster").Result(); strings.Contains(info,
+		"cluster_enabled:0") {
 		return single
 	}
 	single.Close()
@@ -165,7 +174,8 @@ func report(out io.Writer, v any, err error) error {
 
 const (
 	batchLines = 256
-	lineBytes  = neardup.DefaultMaxBody/3*4 + 512<<10 // that a line may have: a page in base64, and the longest key and scope
+	// that a line may have: a page in base64, and the longest key and scope
+	lineBytes = neardup.DefaultMaxBody/3*4 + 512<<10
 )
 
 // dedup checks the document of each line and answers with one line, as a server does, after the
@@ -174,7 +184,8 @@ const (
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // without waiting for a read that does not end
-	items := ordered.New(ctx, runtime.GOMAXPROCS(0), batchLines, func(p *ordered.Pipe[item]) error { return send(p, in, x.Signer()) })
+	items := ordered.New(ctx, runtime.GOMAXPROCS(0), batchLines,
+		func(p *ordered.Pipe[item]) error { return send(p, in, x.Signer()) })
 	for batch := []item(nil); ; {
 		i, ok, err := items.Next()
 		if ok {
@@ -220,9 +231,10 @@ func itemOf(raw []byte, s *page.Signer) (i item) {
 	var d api.Document
 	err := wire.Parse(raw, &d)
 	if i.key = d.Key; err == nil {
-		i.Document, i.reason = pages.Document(&d, s != nil, func(p neardup.Page) (index.Document, string) {
-			return pages.Page(s, neardup.DefaultMaxBody, p)
-		})
+		i.Document, i.reason = pages.Document(&d, s != nil,
+			func(p neardup.Page) (index.Document, string) {
+				return pages.Page(s, neardup.DefaultMaxBody, p)
+			})
 	} else {
 		i.reason = err.Error()
 	}

@@ -23,14 +23,16 @@ func TestCommands(t *testing.T) {
 	testenv.Must(t, err)
 	address := l.Addr().String()
 	l.Close()
-	cmd := exec.Command(server, "--port", address[strings.LastIndex(address, ":")+1:], "--appendonly", "yes", "--dir", t.TempDir())
+	cmd := exec.Command(server, "--port", address[strings.LastIndex(address, ":")+1:],
+		"--appendonly", "yes", "--dir", t.TempDir())
 	testenv.Must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 
 	call := func(in string, args ...string) (string, error) {
 		var out bytes.Buffer
-		err := run(t.Context(), append([]string{args[0], "-redis", address, "-name", "crawl"}, args[1:]...), strings.NewReader(in), &out)
+		err := run(t.Context(), append([]string{args[0], "-redis", address, "-name", "crawl"},
+			args[1:]...), strings.NewReader(in), &out)
 		return out.String(), err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -71,7 +73,8 @@ func TestCommands(t *testing.T) {
 		{"", []string{"delete", "-name", "crawk", "c"}, nil, `no index "crawk"`},
 	} {
 		out, err := call(c.in, c.args...)
-		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && err != nil || c.err != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%v: error %v, want %q", c.args, err, c.err)
 		}
 		for _, part := range c.want {
@@ -87,9 +90,12 @@ func TestCommands(t *testing.T) {
 	answer, out := io.Pipe()
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- run(ctx, []string{"dedup", "-redis", address, "-name", "crawl"}, in, out) }()
+	go func() {
+		ended <- run(ctx, []string{"dedup", "-redis", address, "-name", "crawl"}, in, out)
+	}()
 	go fmt.Fprintln(question, `{"key":"e","fingerprint":"0000000000ff0000","tokens":9}`)
-	if line, err := bufio.NewReader(answer).ReadString('\n'); err != nil || !strings.Contains(line, `"verdict":"new"`) {
+	if line, err := bufio.NewReader(answer).ReadString('\n'); err != nil ||
+		!strings.Contains(line, `"verdict":"new"`) {
 		t.Errorf("%s, %v", line, err)
 	}
 	interrupt()
@@ -101,8 +107,11 @@ func TestCommands(t *testing.T) {
 // TestWrongArguments tests that invalid arguments are reported before anything is opened or
 // created.
 func TestWrongArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"}, {"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"}, {"delete", "-name", "crawl"}, {"stats"}} {
-		if err := run(t.Context(), args, strings.NewReader(""), io.Discard); !errors.Is(err, errUsage) {
+	for _, args := range [][]string{nil, {"frobnicate"}, {"stats", "-frobnicate"}, {"expire"},
+		{"expire", "-before", "-1h"}, {"dedup", "pages.jsonl"},
+		{"delete", "-name", "crawl"}, {"stats"}} {
+		if err := run(t.Context(), args, strings.NewReader(""),
+			io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -110,9 +119,12 @@ func TestWrongArguments(t *testing.T) {
 
 // TestHelp tests that a request for help is not an error.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"dedup", "-h"}, {"stats", "-redis", "x", "--help"}} {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}, {"dedup", "-h"},
+		{"stats", "-redis", "x", "--help"}} {
 		var out bytes.Buffer
-		if err := run(t.Context(), args, strings.NewReader(""), &out); err != nil || !strings.Contains(out.String(), "usage: neardup-redis") || !strings.Contains(out.String(), "-no-restart") {
+		if err := run(t.Context(), args, strings.NewReader(""), &out); err != nil ||
+			!strings.Contains(out.String(), "usage: neardup-redis") ||
+			!strings.Contains(out.String(), "-no-restart") {
 			t.Errorf("%q: %v, %s", args, err, &out)
 		}
 	}

@@ -16,7 +16,8 @@ func Fingerprints(t *rapid.T, most int) []uint64 {
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := rapid.IntRange(1, most).Draw(t, "n")
 	fps := make([]uint64, 0, n+8)
-	shape := rapid.SampledFrom([]string{"scattered", "clustered", "dense", "gaps", "prefix"}).Draw(t, "shape")
+	shape := rapid.SampledFrom([]string{"scattered", "clustered", "dense", "gaps",
+		"prefix"}).Draw(t, "shape")
 	width := rapid.IntRange(0, 63).Draw(t, "width")
 	base := rapid.Uint64().Draw(t, "base")
 	at := base
