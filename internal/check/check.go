@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,10 +104,18 @@ func Pages(
 	return Batch(ctx, docs, reasons, check)
 }
 
-// Parallel calls do with each number below n, on all cores.
+// Parallel calls do with each number below n, on all cores. If do panics, so does Parallel: a
+// server can recover, and only the request with that page fails.
 func Parallel(n int, do func(i int)) {
 	var next atomic.Int64
+	var panicked atomic.Pointer[string]
 	work := func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				text := fmt.Sprintf("%v\n\n%s", cause, debug.Stack())
+				panicked.Store(&text)
+			}
+		}()
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 			do(i)
 		}
@@ -117,6 +126,9 @@ func Parallel(n int, do func(i int)) {
 	}
 	work()
 	others.Wait()
+	if text := panicked.Load(); text != nil {
+		panic(*text)
+	}
 }
 
 // Documents is a CheckDocuments method.

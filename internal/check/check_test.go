@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/client/api"
@@ -17,4 +18,18 @@ func TestPagesOfAContextThatIsOver(t *testing.T) {
 		nil); len(verdicts) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", verdicts, err)
 	}
+}
+
+// TestPanicOfAPage tests that the caller of Parallel can recover from a panic in any goroutine.
+func TestPanicOfAPage(t *testing.T) {
+	defer func() {
+		if cause, ok := recover().(string); !ok || !strings.Contains(cause, "page 7") {
+			t.Errorf("recovered %q", cause)
+		}
+	}()
+	Parallel(1000, func(i int) {
+		if i == 7 {
+			panic("page 7")
+		}
+	})
 }
