@@ -48,7 +48,7 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 	return report, nil
 }
 
-// packFrozen makes new tables of what an open index has frozen.
+// packFrozen makes new tables of the entries that an open index has frozen.
 func packFrozen(
 	ctx context.Context, f rewrite.Frozen, opts *Options, report *Report,
 ) (p rewrite.Packed, err error) {

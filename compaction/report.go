@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Report describes what Run, Compact or Load did. Bytes are bytes on disk, including the
+// Report describes the work of Run, Compact or Load. Bytes are bytes on disk, including the
 // write-ahead log.
 type Report struct {
 	Documents uint64 `json:"documents"`

@@ -119,7 +119,7 @@ next:
 	return parts, nil
 }
 
-// starsOfPairs does what stars does. It sorts all pairs of members first.
+// starsOfPairs returns the same clusters as stars. It sorts all pairs of members first.
 func (j *joiner) starsOfPairs(ctx context.Context, members []Group) ([][]Group, error) {
 	owners, err := selfjoin.Stars(ctx, len(members), nil, j.edges(ctx, members))
 	return partsOf(members, owners), err

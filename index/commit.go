@@ -133,7 +133,7 @@ func (x *Index) lookUpAgain(
 	return err
 }
 
-// change is what one commit does.
+// change is the set of documents that one commit stores and removes.
 type change struct {
 	add    []*Document // get their IDs in the commit
 	update []*Document // keep their IDs; only their records are written
@@ -361,7 +361,7 @@ func (x *Index) announce(c *change) {
 	x.applied.Add(1)
 }
 
-// recentWrites lists what the last commits have stored and removed. A writer decides its documents
+// recentWrites lists the documents that the last commits have stored and removed. A writer decides its documents
 // on a snapshot, outside the commit lock. Under the lock it compares them with the writes since
 // that snapshot, and decides those documents again that such a write may affect.
 //

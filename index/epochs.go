@@ -167,7 +167,7 @@ func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 	}
 }
 
-// state is an immutable snapshot of the tables, and of the filters that say what need not be
+// state is an immutable snapshot of the tables, and of the filters that show what need not be
 // searched in them. Freezing an epoch and installing new tables replace it, under the commit lock.
 // A reader that holds an older state reads the index as it was just before that state was replaced.
 type state struct {

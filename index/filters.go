@@ -151,7 +151,7 @@ func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error)
 		})
 }
 
-// newFilters returns filters that begin with what a view of this moment has.
+// newFilters returns filters that begin with the entries of a view of this moment.
 func (x *Index) newFilters(
 	of string, o filter.Options, expected uint64, source func(*store.View) filter.Source,
 ) (*filter.Set, error) {
@@ -174,7 +174,7 @@ func (x *Index) newFilters(
 	return filter.NewSet(o), nil
 }
 
-// warn returns what tells of filters that could not be made.
+// warn returns a function that logs the error of filters that could not be made.
 func (x *Index) warn(of string) func(error) {
 	return func(err error) {
 		if err != nil && x.opts.Logger != nil {

@@ -139,7 +139,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// load reads what the index was made with, and returns its plan.
+// load reads the header of the index, and returns its plan.
 func (x *Index) load() (*plan.Plan, error) {
 	header := x.store.Header()
 	p, err := plan.Parse(header.Plan)

@@ -171,7 +171,7 @@ func ParsePlan(s string, k int) (*Plan, error) {
 	return p, err
 }
 
-// check refuses what has no meaning, whatever the index is.
+// check refuses options that are valid for no index.
 func (o *Options) check() error {
 	switch {
 	case o.ExpectedDocuments < 0:
@@ -209,7 +209,7 @@ func (o *Options) shingleBytes() int64 {
 	return min(min(o.CacheBytes, process.Memory())/shingleShare, maxShingleBytes)
 }
 
-// now is what the clock says.
+// now returns the time of the clock.
 func (o *Options) now() time.Time {
 	if o.Now != nil {
 		return o.Now()
@@ -248,7 +248,7 @@ func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) boo
 	return header.Analyzer == "" && o.Analyzer != "" && counters.NextID == 1 && !o.ReadOnly
 }
 
-// checkAgainst compares what was asked for with what an index was made with.
+// checkAgainst compares the options with those that the index was made with.
 func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 	if o.MaxDistance != 0 && o.maxDistance() != p.MaxDistance {
 		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, p.MaxDistance, o.maxDistance())

@@ -105,7 +105,7 @@ func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, 
 	return joined(ctx, x, o, (*joiner).sendClusters)
 }
 
-// joined yields what run yields of the index of this moment.
+// joined yields the results of run for a snapshot of the index.
 func joined[T any](
 	ctx context.Context, x *Index, o JoinOptions, run func(*joiner,
 		context.Context) iter.Seq2[[]T, error],

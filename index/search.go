@@ -35,7 +35,7 @@ type reader struct {
 	comparison store.Comparison
 	fetched    uint64 // sum of prefetched bytes, so that the compiler keeps the reads
 	probes     []liveProbe
-	near       []uint64 // fingerprints within k bits, where they are known without probes
+	near       []uint64 // fingerprints within k bits, if they are known without probes
 }
 
 // liveProbe is a prefix of a table that live entries may have, as the flips that lead to it.
@@ -394,7 +394,7 @@ type documentIDs struct {
 	hit    *hit
 	packed func() (uint64, bool)
 	live   []uint64 // read ahead
-	from   uint64   // where to go on reading; 0: there are no more
+	from   uint64   // the first ID of the next read; 0: there are no more
 }
 
 // liveAhead is the number of live IDs that are read at a time.

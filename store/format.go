@@ -145,10 +145,10 @@ func Stored(fingerprint uint64, scope string) uint64 {
 	return fingerprint ^ xxhash.Sum64String(scope)
 }
 
-// KeyHash is what the key keyspace finds a key by.
+// KeyHash returns the hash by which the key keyspace finds a key.
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// Record is what the index keeps of a document, besides its entries in the tables.
+// Record holds the fields of a document, apart from its entries in the tables.
 type Record struct {
 	Fingerprint uint64                       // as given, without the scope
 	Time        uint64                       // Unix seconds at which the document was last stored
@@ -203,7 +203,7 @@ func (r *Record) Append(dst []byte) []byte {
 	return append(dst, r.Key...)
 }
 
-// DecodeRecord reads what Append wrote. Error: ErrCorrupt.
+// DecodeRecord parses the form that Append writes. Error: ErrCorrupt.
 func DecodeRecord(src []byte) (Record, error) {
 	if len(src) == 0 || src[0]&^recordFlags != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)

@@ -47,7 +47,7 @@ func (r *Remains) Close() error { return errors.Join(r.view.Close(), r.store.Clo
 // Err returns the error that has ended Documents early, if any has.
 func (r *Remains) Err() error { return r.err }
 
-// Plan and Analyzer return what the store was made with, and whether that can be read.
+// Plan and Analyzer return the values of the header, and whether they can be read.
 func (r *Remains) Plan() (plan string, ok bool) { return r.text("plan") }
 
 // Analyzer is like Plan.

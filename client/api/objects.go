@@ -119,7 +119,7 @@ type Failure struct {
 	Error Error `json:"error" doc:"what failed"`
 }
 
-// Error describes what failed.
+// Error is the JSON form of an error.
 type Error struct {
 	Code    string `json:"code" doc:"name of the error; see Errors"`
 	Message string `json:"message" doc:"text for people, which may change between versions"`

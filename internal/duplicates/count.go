@@ -47,7 +47,7 @@ func (c Count) Append(dst []byte) []byte {
 	return dst
 }
 
-// Decode reads what Append wrote. Error: ErrCorrupt.
+// Decode parses the form that Append writes. Error: ErrCorrupt.
 func Decode(src []byte) (c Count, err error) {
 	checks, n := binary.Uvarint(src)
 	rest := src[max(n, 0):]

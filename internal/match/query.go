@@ -61,7 +61,7 @@ type Stats struct {
 	Format      int    `json:"format"`
 	Documents   uint64 `json:"documents"` // live ones
 	Bare        uint64 `json:"bare"`      // of those, the ones with nothing but a fingerprint
-	// what the next document gets; NextID-1 have ever been added
+	// ID of the next document; NextID-1 have ever been added
 	NextID    uint64 `json:"nextID"`
 	DiskBytes uint64 `json:"diskBytes"` // with the write-ahead log
 

@@ -67,7 +67,7 @@ type site struct {
 	examples [][]string // of cheat sheets
 	programs []string   // of cheat sheets
 	adverts  [][]string
-	changes  int // what differs between two fetches
+	changes  int // kind of the difference between two fetches
 }
 
 func newSite(kind Kind, l *language, seed uint64, host string, number int) *site {

@@ -25,8 +25,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// New makes a bar for what has a name. It returns nil where to is no terminal, or where results,
-// unless it is nil, is one too: the bar would stand among them.
+// New returns a progress bar with a name. It returns nil if to is not a terminal, or if results,
+// which may be nil, is a terminal as well: the bar would appear among the results.
 func New(name string, to, results io.Writer) *Bar {
 	if !isTerminal(to) || isTerminal(results) {
 		return nil

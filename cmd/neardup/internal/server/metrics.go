@@ -44,11 +44,11 @@ func newMetrics(x *neardup.Index) *metrics {
 		m.verdicts[status] = verdicts.WithLabelValues(status.String())
 	}
 	m.registry.MustRegister(verdicts, m.answers, m.seconds, m.refused, m.connections,
-		truth("neardup_compaction_running", "1 while the index is packed in the background.",
+		truth("neardup_compaction_running", "1 while a compaction runs in the background.",
 			func() bool { return x.Compaction().Running }),
-		truth("neardup_compaction_failed", "1 where the last compaction in the background failed.",
+		truth("neardup_compaction_failed", "1 if the last compaction in the background failed.",
 			func() bool { return x.Compaction().Failure != "" }),
-		truth("neardup_expiry_failed", "1 where the last removal of documents by age or number "+
+		truth("neardup_expiry_failed", "1 if the last removal of documents by age or number "+
 			"failed.", func() bool { return x.Compaction().ExpiryFailure != "" }),
 		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
