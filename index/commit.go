@@ -361,9 +361,9 @@ func (x *Index) announce(c *change) {
 	x.applied.Add(1)
 }
 
-// recentWrites lists the documents that the last commits have stored and removed. A writer decides its documents
-// on a snapshot, outside the commit lock. Under the lock it compares them with the writes since
-// that snapshot, and decides those documents again that such a write may affect.
+// recentWrites lists the documents that the last commits have stored and removed. A writer decides
+// its documents on a snapshot, outside the commit lock. Under the lock it compares them with the
+// writes since that snapshot, and decides those documents again that such a write may affect.
 //
 // All methods but mark need the commit lock.
 type recentWrites struct {
