@@ -284,6 +284,8 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 	if err = errors.Join(err, it.Error(), it.Close()); err != nil {
 		return err
 	}
+	s.jobs.begin()
+	defer s.jobs.end()
 	return s.guarded.Excise(func() error {
 		_, err := s.db.IngestAndExcise(ctx, paths, nil, nil, span)
 		return err

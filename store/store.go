@@ -85,6 +85,7 @@ type Store struct {
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
 	stalls      stalls
+	jobs        jobs
 
 	failed atomic.Pointer[error] // the first commit that could not be made durable
 }
@@ -135,7 +136,8 @@ func open(dir string, opts Options) (*Store, error) {
 	defer cache.Unref()
 	opts.FS = s.guarded
 	s.options = pebbleOptions(opts, cache)
-	s.options.EventListener = s.stalls.listener()
+	listener := pebble.TeeEventListener(*s.stalls.listener(), s.jobs.listener())
+	s.options.EventListener = &listener
 	s.options.Lock = lock.own
 	defer s.options.FileCache.Unref() // Pebble holds a reference of its own
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
@@ -334,6 +336,7 @@ func (s *Store) closeDB() error {
 		t.Release()
 	}
 	s.waitForFilling()
+	s.jobs.closing.Wait()
 	s.splitCache(0)
 	return errors.Join(translateError(s.guarded.CloseDB(s.db)), s.unlock())
 }
@@ -384,5 +387,39 @@ func (s *stalls) listener() *pebble.EventListener {
 			s.since.Store(time.Now().UnixNano())
 		},
 		WriteStallEnd: func() { s.took.Add(time.Now().UnixNano() - s.since.Load()) },
+	}
+}
+
+// jobs counts Pebble's flushes, compactions and ingestions. Each makes a new version of the
+// database. Closing the last iterator of an older version removes the blocks of obsolete files from
+// the cache, which can take a second. So another goroutine closes an iterator that may be the last
+// one.
+type jobs struct {
+	running atomic.Int64
+	count   atomic.Uint64 // begun, and ended
+	closing sync.WaitGroup
+}
+
+func (j *jobs) begin() {
+	j.running.Add(1)
+	j.count.Add(1)
+}
+
+func (j *jobs) end() {
+	j.count.Add(1)
+	j.running.Add(-1)
+}
+
+// none reports whether no job has run since the count was read.
+func (j *jobs) none(since uint64) bool { return j.running.Load() == 0 && j.count.Load() == since }
+
+func (j *jobs) listener() pebble.EventListener {
+	return pebble.EventListener{
+		FlushBegin:           func(pebble.FlushInfo) { j.begin() },
+		FlushEnd:             func(pebble.FlushInfo) { j.end() },
+		CompactionBegin:      func(pebble.CompactionInfo) { j.begin() },
+		CompactionEnd:        func(pebble.CompactionInfo) { j.end() },
+		BlobFileRewriteBegin: func(pebble.BlobFileRewriteInfo) { j.begin() },
+		BlobFileRewriteEnd:   func(pebble.BlobFileRewriteInfo) { j.end() },
 	}
 }

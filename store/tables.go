@@ -69,6 +69,7 @@ type Tables struct {
 	reader
 	db      *pebble.DB
 	guarded *failfs.FS
+	jobs    *jobs
 	packing packing
 	epochs  epochs
 	arena   *arena // nil: there are no packed tables
@@ -80,7 +81,7 @@ type Tables struct {
 
 // newTables returns tables with one holder, the store.
 func (s *Store) newTables(p packing, e epochs) *Tables {
-	t := &Tables{db: s.db, guarded: s.guarded, packing: p, epochs: e}
+	t := &Tables{db: s.db, guarded: s.guarded, jobs: &s.jobs, packing: p, epochs: e}
 	t.reader = reader{documents: documents{t}, live: e.live()}
 	t.holders.Store(1)
 	return t
@@ -130,7 +131,7 @@ func (t *Tables) Release() {
 		t.arena.release()
 	}
 	if p := t.pin.Swap(nil); p != nil {
-		_ = t.guarded.CloseIterator(p.it)
+		_ = t.closeIter(p.it, 0)
 	}
 }
 
@@ -207,20 +208,26 @@ func (t *Tables) newIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return it, translateError(err)
 }
 
-// closeIter closes an iterator that newIter returned.
-func (t *Tables) closeIter(it *pebble.Iterator) error {
-	return translateError(t.guarded.CloseIterator(it))
+// closeIter closes an iterator that newIter returned. since is the number of jobs at that time.
+func (t *Tables) closeIter(it *pebble.Iterator, since uint64) error {
+	if t.jobs.none(since) {
+		return translateError(t.guarded.CloseIterator(it))
+	}
+	err := it.Error()
+	t.jobs.closing.Go(func() { _ = t.guarded.CloseIterator(it) })
+	return translateError(err)
 }
 
 // View opens a view of the state that the tables show. The view holds the tables.
 func (t *Tables) View() (*View, error) {
+	since := t.jobs.count.Load()
 	it, err := t.newIter(nil)
 	if err != nil {
 		return nil, err
 	}
 	t.Hold()
 	v := newView(it, t.packed, t.live)
-	v.tables = t
+	v.tables, v.jobs = t, since
 	return v, nil
 }
 

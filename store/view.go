@@ -19,6 +19,7 @@ import (
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
+	jobs   uint64           // of the store, when it was opened
 	tables *Tables          // held by the view; nil for Frozen
 	key    [liveKeyLen]byte
 	limit  [liveKeyLen + 1]byte
@@ -46,7 +47,7 @@ func (v *View) Close() error {
 		return translateError(v.it.Close())
 	}
 	defer v.tables.Release()
-	return v.tables.closeIter(v.it)
+	return v.tables.closeIter(v.it, v.jobs)
 }
 
 // Frozen returns a view of the packed tables and the frozen epoch, which must exist. The view is
@@ -60,6 +61,7 @@ func (v *View) Clone() (*View, error) {
 		return nil, translateError(err)
 	}
 	clone := newView(it, v.packed, v.live)
+	clone.jobs = v.jobs
 	if clone.tables = v.tables; clone.tables != nil {
 		clone.tables.Hold()
 	}
