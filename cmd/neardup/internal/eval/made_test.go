@@ -6,7 +6,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // TestMadeTexts measures the rule of dedup on short texts in five scripts, with two sets of each
@@ -26,20 +25,20 @@ func TestMadeTexts(t *testing.T) {
 	}
 	for _, made := range []struct {
 		name                  string
-		texts                 func(seed uint64) []testgen.Text
+		texts                 func(seed uint64) []madeText
 		precision, recall, f1 float64 // minimum
 		falsePairsPerBillion  float64 // maximum
 	}{
-		{"short texts", func(seed uint64) []testgen.Text {
-			return testgen.ShortTexts(t, seed, families)
+		{"short texts", func(seed uint64) []madeText {
+			return shortTexts(t, seed, families)
 		}, 0.99, 0.78, 0.87, 10_000},
-		{"one template", func(seed uint64) []testgen.Text {
-			return testgen.References(t, seed, classes)
+		{"one template", func(seed uint64) []madeText {
+			return references(t, seed, classes)
 		}, 0.98, 0.7, 0.82, 60_000},
 	} {
 		for set := uint64(1); set <= 2; set++ {
 			texts := made.texts(set)
-			labels := testgen.Labels(texts, fingerprint.Tokens)
+			labels := labelsOf(texts)
 			for _, method := range methods {
 				name, report := measureTexts(t, texts, labels, method, seeds, k)
 				got := report.Default
@@ -63,7 +62,7 @@ func TestMadeTexts(t *testing.T) {
 
 // measureTexts scores the default rule of an index for the fingerprints of a method.
 func measureTexts(
-	t *testing.T, texts []testgen.Text, labels []testgen.Label,
+	t *testing.T, texts []madeText, labels []Pair,
 	method fingerprint.Method, seeds, k int,
 ) (analyzer string, _ *Report) {
 	t.Helper()
@@ -81,11 +80,7 @@ func measureTexts(
 			docs[i].Signatures = append(docs[i].Signatures, a.Text(text.Text))
 		}
 	}
-	pairs := make([]Pair, len(labels))
-	for i, l := range labels {
-		pairs[i] = Pair{l.Similarity, texts[l.A].ID, texts[l.B].ID}
-	}
-	labelled, err := Label(docs, pairs)
+	labelled, err := Label(docs, labels)
 	must(t, err)
 	return analyzer, measured(t, labelled, Rule(match.Default(k)))
 }

@@ -1,4 +1,4 @@
-package testgen
+package eval
 
 import (
 	"io/fs"
