@@ -130,7 +130,7 @@ func (r *Rewrite) copyRecords(
 	it, err := pebble.NewExternalIterWithContext(ctx, r.store.options, nil,
 		[][]sstable.ReadableFile{{file}})
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return err // Pebble has closed the file
 	}
 	defer func() { err = translateError(errors.Join(err, it.Close())) }()
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
