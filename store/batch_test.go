@@ -274,6 +274,5 @@ func TestWaitForACommitOfAnother(t *testing.T) {
 	b.SetRecord(1, Record{Fingerprint: 1, Key: "a"})
 	must(t, s.Apply(b, true))
 	commit := s.Last()
-	must(t, soon(t, "Wait", func() error { return s.Last().Wait() }))
-	must(t, commit.Wait(), commit.Wait(), s.Close())
+	must(t, s.Last().Wait(), commit.Wait(), commit.Wait(), s.Close())
 }

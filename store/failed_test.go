@@ -17,20 +17,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// soon fails the test if a call does not return.
-func soon[T any](t *testing.T, what string, call func() T) T {
-	t.Helper()
-	returned := make(chan T, 1)
-	go func() { returned <- call() }()
-	select {
-	case result := <-returned:
-		return result
-	case <-time.After(5 * time.Minute):
-		t.Fatalf("%s does not end", what)
-		panic("unreachable")
-	}
-}
-
 // breakable is a file system of which some operations fail while it is broken.
 type breakable struct {
 	mem    *crashfs.FS
@@ -106,10 +92,7 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			acknowledged, applied, err := fillUp(t, s, 1, 20)
 			must(t, err)
 			disk.broken.Store(true)
-			err = soon(t, "writing", func() (err error) {
-				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
-				return err
-			})
+			acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
 			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) ||
 				disk.hits.Load() == 0 {
 				t.Fatalf("after %d documents: %v", acknowledged, err)
@@ -125,13 +108,12 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			if err := s.Sync(); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Sync: %v", err)
 			}
-			soon(t, "DiskBytes", s.DiskBytes)
-			if n := soon(t, "reading", func() uint64 { return records(t, s) }); n < acknowledged ||
-				n > applied {
+			s.DiskBytes()
+			if n := records(t, s); n < acknowledged || n > applied {
 				t.Errorf("%d documents can be read of %d", n, acknowledged)
 			}
 			crashed := disk.mem.CrashClone(vfs.CrashCloneCfg{})
-			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
+			if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)
 			}
 			for _, fsys := range []vfs.FS{fsys, crashed} {
@@ -209,11 +191,7 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 		before, err := left.List("ix")
 		must(t, err)
 		for range 3 {
-			err := soon(t, "Open", func() error {
-				_, err := Open("ix", Options{FS: fsys})
-				return err
-			})
-			if !errors.Is(err, syscall.ENOSPC) {
+			if _, err := Open("ix", Options{FS: fsys}); !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("the disk is full at a write %s: %v", what, err)
 			}
 			if after, err := left.List("ix"); err != nil ||
@@ -278,7 +256,7 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 					t.Errorf("operation %d, from there on %t: %v", at, from, err)
 				}
 				if err == nil {
-					soon(t, "Close", s.Close)
+					s.Close()
 				} else {
 					refused++
 				}
@@ -312,7 +290,7 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	}); !errors.Is(err, fault.ErrFailed) {
 		t.Fatal(err)
 	}
-	if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
+	if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
 		t.Errorf("Close: %v", err)
 	}
 	time.Sleep(20 * time.Millisecond) // for a Close that runs in the background
@@ -348,19 +326,18 @@ func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
 			must(t, err, s.db.Flush()) // for a table to link
 			returned := make(chan error, 1)
 			go func() { returned <- s.Checkpoint(t.Context(), "copy") }()
-			soon(t, "Checkpoint", func() struct{} { return <-reached })
+			<-reached
 			s.guarded.Stop(syscall.EIO)
 			time.Sleep(10 * time.Millisecond) // for a Checkpoint that does not wait
 			close(goOn)
-			if err := soon(t, "Checkpoint", func() error { return <-returned }); !errors.Is(err,
-				fault.ErrFailed) {
+			if err := <-returned; !errors.Is(err, fault.ErrFailed) {
 				t.Error(err)
 			}
 			time.Sleep(10 * time.Millisecond) // for later work in the background
 			if names, err := mem.List(""); err != nil || len(names) != 1 {
 				t.Errorf("files after Checkpoint: %q, %v", names, err)
 			}
-			if err := soon(t, "Close", s.Close); !errors.Is(err, fault.ErrFailed) {
+			if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)
 			}
 		})

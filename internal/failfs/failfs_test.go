@@ -41,7 +41,7 @@ var must = testenv.Must
 //
 // and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
 // StatisticsOfATable, ZerosAfterLog, CheckpointWhileLogGrows, MissingOrCutTable,
-// ReadErrorWhileExcising, DiskUsage.
+// ReadErrors, DiskUsage.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
@@ -49,18 +49,6 @@ func TestPebbleVersion(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(string(mod), "github.com/cockroachdb/pebble/v2 "+pebbleVersion+"\n") {
 		t.Errorf("this package was checked for Pebble %s", pebbleVersion)
-	}
-}
-
-// soon fails the test if a call does not return.
-func soon(t *testing.T, what string, call func()) {
-	t.Helper()
-	returned := make(chan struct{})
-	go func() { call(); close(returned) }()
-	select {
-	case <-returned:
-	case <-time.After(5 * time.Minute):
-		t.Fatalf("%s does not end", what)
 	}
 }
 
@@ -171,11 +159,9 @@ func TestCloseIteratorWhileExcising(t *testing.T) {
 	fails := closer(func() error { return failure })
 	f := New(vfs.NewMem(), "", func(error) {})
 	closed := func(when string, it closer, want error) {
-		soon(t, "CloseIterator "+when, func() {
-			if err := f.CloseIterator(it); err != want {
-				t.Errorf("%s: %v, want %v", when, err, want)
-			}
-		})
+		if err := f.CloseIterator(it); err != want {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
 	}
 	closed("before", fails, failure)
 	if err := f.Excise(func() error {
@@ -223,16 +209,11 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	began := time.Now()
 	db, err := f.OpenDB(optionsOver(f, &log))
 	must(t, err)
-	soon(t, "the first attempt", func() {
-		for attempts.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	})
-	time.Sleep(100 * time.Millisecond)
-	soon(t, "Close", func() { err = f.CloseDB(db) })
-	if err != nil {
-		t.Error(err)
+	for attempts.Load() == 0 {
+		time.Sleep(time.Millisecond)
 	}
+	time.Sleep(100 * time.Millisecond)
+	must(t, f.CloseDB(db))
 	if n, most := attempts.Load(), int64(time.Since(began)/retryPause)+10; n > most {
 		t.Errorf("%d attempts, expected at most %d", n, most)
 	}
