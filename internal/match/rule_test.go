@@ -9,85 +9,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-func TestRule(t *testing.T) {
-	type shingles = fingerprint.ShingleSignature
-	far := shingles{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
-	rule := Rule{MaxDistance: 3, MaxShingleDistance: 5, MaxLengthRatio: 1.5}
-	short, long := rule, Default(3)
-	short.ShortAllowance = 2
-	for _, c := range []struct {
-		what string
-		rule Rule
-		a, b Document
-		want bool
-	}{
-		{"k bits", rule, Document{Fingerprint: 0b111}, Document{}, true},
-		{"one bit more", rule, Document{Fingerprint: 0b1111}, Document{}, false},
-		{"another scope", rule, Document{Scope: "a"}, Document{Scope: "b"}, false},
-		{"keys do not count", rule, Document{Scope: "a", Key: "x"},
-			Document{Scope: "a", Key: "y"}, true},
-		{"one without Shingles", rule, Document{Shingles: far}, Document{}, true},
-		{"Shingles at the limit", rule, Document{Shingles: shingles{0b11, 0b1, 0b1, 0b11}},
-			Document{Shingles: shingles{3: 1 << 1}}, true},
-		{"Shingles beyond it", rule, Document{Shingles: shingles{0b11, 0b1, 0b1, 0b111}},
-			Document{Shingles: shingles{3: 1 << 1}}, false},
-		{"one bit below it, one of the fingerprint", rule, Document{Shingles: shingles{0b11111}},
-			Document{Shingles: shingles{1}, Fingerprint: 1}, true},
-		{"at the limit, one of the fingerprint", rule, Document{Shingles: shingles{0b111111}},
-			Document{Shingles: shingles{1}, Fingerprint: 1}, false},
-		{"Shingles that do not count", rule.With(-1, 0, 0), Document{Shingles: far},
-			Document{Shingles: shingles{1}}, true},
-		{"Shingles of a larger limit", rule.With(6, 0, 0), Document{Shingles: shingles{0b1111111}},
-			Document{Shingles: shingles{1}}, true},
-		{"one of unknown length", rule, Document{Tokens: 1000}, Document{}, true},
-		{"lengths at the limit", rule, Document{Tokens: 100}, Document{Tokens: 150}, true},
-		{"lengths beyond it", rule, Document{Tokens: 151}, Document{Tokens: 100}, false},
-		{"lengths that do not count", rule.With(0, 0, -1), Document{Tokens: 151},
-			Document{Tokens: 100}, true},
-		{"lengths of a larger limit", rule.With(0, 0, 1.6), Document{Tokens: 151},
-			Document{Tokens: 100}, true},
-		{"short texts may be further apart", short, Document{Shingles: shingles{0b1111111},
-			Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, true},
-		{"but no more than that", short, Document{Shingles: shingles{0b11111111}, Tokens: 20},
-			Document{Shingles: shingles{1}, Tokens: 20}, false},
-		{"the longer counts", short, Document{Shingles: shingles{0b1111111}, Tokens: 21},
-			Document{Shingles: shingles{1}, Tokens: 20}, false},
-		{"with another allowance", short.With(0, 4, 0),
-			Document{Shingles: shingles{0b11111111}, Tokens: 20},
-			Document{Shingles: shingles{1}, Tokens: 20}, true},
-		{"with another limit", short.With(6, 0, 0), Document{Shingles: shingles{0b1111111},
-			Tokens: 20}, Document{Shingles: shingles{1}, Tokens: 20}, true},
-		{"without an allowance", short.With(0, -1, 0),
-			Document{Shingles: shingles{0b1111111}, Tokens: 20},
-			Document{Shingles: shingles{1}, Tokens: 20}, false},
-		{"texts of unknown length are long", short, Document{Shingles: shingles{0b1111111}},
-			Document{Shingles: shingles{1}}, false},
-		{"short ones, whatever the ratio", short.With(0, 0, -1),
-			Document{Shingles: shingles{0b1111111}, Tokens: 1},
-			Document{Shingles: shingles{1}, Tokens: 20}, true},
-		{"between short and long", long, Document{Shingles: shingles{1<<18 - 1}, Tokens: 120},
-			Document{Shingles: shingles{1}, Tokens: 120}, true},
-		{"between short and long, beyond the limit", long,
-			Document{Shingles: shingles{1<<19 - 1}, Tokens: 120},
-			Document{Shingles: shingles{1}, Tokens: 120}, false},
-		{"the same distance of long texts", long, Document{Shingles: shingles{1<<19 - 1},
-			Tokens: 240}, Document{Shingles: shingles{1}, Tokens: 240}, true},
-	} {
-		if got, back := c.rule.Matches(&c.a, &c.b), c.rule.Matches(&c.b, &c.a); got != c.want ||
-			back != c.want {
-			t.Errorf("%s: %v, and %v the other way round", c.what, got, back)
-		}
-		// Irrelevant fields make no difference.
-		for _, d := range []*Document{&c.a, &c.b} {
-			s := c.rule.Relevant(d.Signature())
-			d.Shingles, d.Tokens = s.Shingles, s.Tokens
-		}
-		if got := c.rule.Matches(&c.a, &c.b); got != c.want {
-			t.Errorf("%s: %v with the relevant fields only", c.what, got)
-		}
-	}
-}
-
 func TestRatioIsChecked(t *testing.T) {
 	for ratio, want := range map[float64]error{-1: nil, 1: nil, 1.3: nil, math.Inf(1): nil,
 		0: ErrRatio, 0.99: ErrRatio} {
@@ -114,7 +35,8 @@ func near(rng *rand.Rand, s fingerprint.ShingleSignature) fingerprint.ShingleSig
 	return s
 }
 
-// TestMatchesByDefinition compares Matches with the documented formula in exact arithmetic.
+// TestMatchesByDefinition compares Matches with the documented formula in exact arithmetic. The
+// order of the documents, their keys and the fields that Relevant drops must make no difference.
 func TestMatchesByDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	differing := func(a, b fingerprint.Signature) (d1, d2 int) {
@@ -140,8 +62,12 @@ func TestMatchesByDefinition(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			b.Tokens = 0
 		}
+		if rng.IntN(10) == 0 {
+			b.Scope = "s"
+		}
+		b.Key = []string{"", "key"}[rng.IntN(2)]
 		d1, d2 := differing(a.Signature(), b.Signature())
-		want := d1 <= rule.MaxDistance
+		want := d1 <= rule.MaxDistance && a.Scope == b.Scope
 		shorter, longer := min(a.Tokens, b.Tokens), max(a.Tokens, b.Tokens)
 		if rule.MaxShingleDistance >= 0 && a.Shingles != (fingerprint.ShingleSignature{}) &&
 			b.Shingles != (fingerprint.ShingleSignature{}) {
@@ -155,8 +81,14 @@ func TestMatchesByDefinition(t *testing.T) {
 		if rule.MaxLengthRatio >= 0 && shorter > 0 {
 			want = want && 10*longer <= int(10*rule.MaxLengthRatio)*shorter
 		}
-		if got := rule.Matches(&a, &b); got != want {
-			t.Fatalf("%+v: %+v and %+v: %v, distances %d and %d", rule, a, b, got, d1, d2)
+		got, back := rule.Matches(&a, &b), rule.Matches(&b, &a)
+		for _, d := range []*Document{&a, &b} {
+			s := rule.Relevant(d.Signature())
+			d.Shingles, d.Tokens = s.Shingles, s.Tokens
+		}
+		if relevant := rule.Matches(&a, &b); got != want || back != want || relevant != want {
+			t.Fatalf("%+v: %+v and %+v: %v, %v the other way round, %v with the relevant fields "+
+				"only; distances %d and %d", rule, a, b, got, back, relevant, d1, d2)
 		}
 		if want {
 			matching++
