@@ -143,13 +143,14 @@ func (s *state) differs(got *state) string {
 
 // history is an index and its possible states.
 type history struct {
-	fs     vfs.FS
-	x      *index.Index // nil while it is closed
-	opts   index.Options
-	now    time.Time
-	states []state    // states that a crash may leave; the last is the current one
-	r      *rand.Rand // for queries
-	report *compaction.Report
+	fs      vfs.FS
+	x       *index.Index // nil while it is closed
+	opts    index.Options
+	now     time.Time
+	states  []state    // states that a crash may leave; the last is the current one
+	r       *rand.Rand // for queries
+	report  *compaction.Report
+	removed int // documents that the last removal reported
 
 	hook func() // called when a compaction or a load creates a file
 }
@@ -317,7 +318,13 @@ func (h *history) doCheck(s *step, next *state) (through []state, err error) {
 func (h *history) doDelete(s *step, next *state) ([]state, error) {
 	want := next.Delete(s.keys...)
 	n, err := h.x.Delete(context.Background(), s.keys...)
-	return []state{*next}, wrongly(err, n, want)
+	return []state{*next}, h.wrongRemoval(err, n, want)
+}
+
+// wrongRemoval returns errWrong if another number of documents than wanted was removed.
+func (h *history) wrongRemoval(err error, got, want int) error {
+	h.removed = got
+	return wrongly(err, got, want)
 }
 
 // removal returns the states of a removal, which removes documents with a record first.
@@ -334,13 +341,24 @@ func (h *history) doDeleteIDs(s *step, next *state) ([]state, error) {
 	n := len(next.Docs)
 	through := removal(next, func(d *index.Document) bool { return slices.Contains(s.ids, d.ID) })
 	got, err := h.x.DeleteIDs(context.Background(), s.ids...)
-	return through, wrongly(err, got, n-len(next.Docs))
+	return through, h.wrongRemoval(err, got, n-len(next.Docs))
 }
 
-func (h *history) doExpire(s *step, next *state) ([]state, error) {
-	want := next.DeleteBefore(s.before)
+func (h *history) doExpire(s *step, next *state) (through []state, err error) {
+	var ids []uint64
+	for i := range next.Docs {
+		if d := &next.Docs[i]; !indextest.Bare(d) && d.Added.Before(s.before) {
+			ids = append(ids, d.ID)
+		}
+	}
+	for some := range slices.Chunk(ids, 256) { // of one commit
+		next.Docs = next.Docs.Without(func(d *index.Document) bool {
+			return slices.Contains(some, d.ID)
+		})
+		through = append(through, next.clone())
+	}
 	got, err := h.x.DeleteBefore(context.Background(), s.before)
-	return []state{*next}, wrongly(err, got, want)
+	return append(through, *next), h.wrongRemoval(err, got, len(ids))
 }
 
 func (h *history) doQuery(s *step, next *state) ([]state, error) {
@@ -564,7 +582,7 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 		plan = "" // Load chooses it
 	}
 	next.none = false
-	replaced := next.Load(s.docs...)
+	replaced := next.load(s.docs...)
 	if len(s.docs) > 0 {
 		*next = next.repacked(plan)
 	}
@@ -580,6 +598,31 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 		err = next.reported(&report)
 	}
 	return []state{*next}, err
+}
+
+// load is compaction.Load: it stores the documents in order, each under a new ID. It returns how
+// many of them a later document with the same key replaced.
+func (s *state) load(docs ...index.Document) (replaced int) {
+	n, last := len(s.Docs)+len(docs), indextest.LastOfKeys(docs)
+	s.Docs = slices.Clip(s.Docs.Without(func(d *index.Document) bool {
+		_, replaced := last[d.Key]
+		return d.Key != "" && replaced
+	}))
+	for i, d := range docs {
+		if d.ID, d.Added = s.NextID, s.Now; bareWhenLoaded(&d) {
+			d.Added = time.Time{}
+		}
+		s.NextID++
+		if d.Key == "" || last[d.Key] == i {
+			s.Docs = append(s.Docs, d)
+		}
+	}
+	return n - len(s.Docs)
+}
+
+// bareWhenLoaded reports whether a bulk load stores a document without a record.
+func bareWhenLoaded(d *index.Document) bool {
+	return d.Key == "" && d.Scope == "" && d.Shingles.IsZero() && d.Digest == 0 && d.Tokens == 0
 }
 
 // reported compares a report with a state.

@@ -297,7 +297,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 	loaded := before.clone()
 	loaded.Now = epoch
-	loaded.Load(docs...)
+	loaded.load(docs...)
 	loaded = loaded.repacked(before.plan)
 	compact := func(ctx *testhook.Countdown, fsys vfs.FS) error {
 		x, err := index.Open("ix", &index.Options{FS: counting(ctx, fsys)})

@@ -33,8 +33,8 @@ func RuleOf(o index.Options, maxDistance int) Rule {
 	}
 }
 
-// within returns the rule with MaxDistance k.
-func (r Rule) within(k int) Rule {
+// Within returns the rule with MaxDistance k.
+func (r Rule) Within(k int) Rule {
 	r.MaxDistance = k
 	return r
 }
@@ -69,8 +69,8 @@ func (docs Documents) Key(key string) (index.Document, bool) {
 	return docs[i], true
 }
 
-// has reports whether there is a document with an ID.
-func (docs Documents) has(id uint64) bool {
+// Has reports whether there is a document with an ID.
+func (docs Documents) Has(id uint64) bool {
 	return slices.ContainsFunc(docs, func(d index.Document) bool { return d.ID == id })
 }
 
@@ -113,13 +113,8 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 // only a fingerprint without a record, and so without a time.
 func Bare(d *index.Document) bool { return d.Added.IsZero() }
 
-// bareWhenLoaded reports whether a bulk load stores a document without a record.
-func bareWhenLoaded(d *index.Document) bool {
-	return d.Key == "" && d.Scope == "" && d.Shingles.IsZero() && d.Digest == 0 && d.Tokens == 0
-}
-
-// keepsID reports whether a new version of a document keeps the ID of the earlier one.
-func keepsID(old, d *index.Document) bool {
+// KeepsID reports whether a new version of a document keeps the ID of the earlier one.
+func KeepsID(old, d *index.Document) bool {
 	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
@@ -149,7 +144,7 @@ func (m *Model) Clone() *Model {
 // with its ID and time.
 func (m *Model) store(d index.Document) index.Document {
 	d.Added = m.Now
-	if old, known := m.Docs.Key(d.Key); known && keepsID(&old, &d) {
+	if old, known := m.Docs.Key(d.Key); known && KeepsID(&old, &d) {
 		d.ID = old.ID
 		m.Docs = slices.Clone(m.Docs)
 		m.Docs[slices.IndexFunc(m.Docs, func(other index.Document) bool {
@@ -167,34 +162,12 @@ func (m *Model) store(d index.Document) index.Document {
 // Add is Index.Add: of several documents with one key, only the last is stored. It sets IDs and
 // times as Add does.
 func (m *Model) Add(docs ...index.Document) {
-	last, place := lastOfKeys(docs), make(map[string]int)
-	for i := range m.Docs {
-		if key := m.Docs[i].Key; key != "" {
-			if _, again := last[key]; again {
-				place[key] = i
-			}
-		}
-	}
-	all, gone := slices.Clone(m.Docs), make(map[uint64]bool)
+	last := LastOfKeys(docs)
 	for i, d := range docs {
-		if d.Key != "" && last[d.Key] != i {
-			continue
+		if d.Key == "" || last[d.Key] == i {
+			docs[i] = m.store(d)
 		}
-		d.Added = m.Now
-		if at, known := place[d.Key]; known && keepsID(&all[at], &d) {
-			d.ID = all[at].ID
-			all[at] = d
-		} else {
-			if known {
-				gone[all[at].ID] = true
-			}
-			d.ID = m.NextID
-			m.NextID++
-			all = append(all, d)
-		}
-		docs[i] = d
 	}
-	m.Docs = all.Without(func(d *index.Document) bool { return gone[d.ID] })
 	for i, d := range docs {
 		if d.Key != "" {
 			docs[i].ID, docs[i].Added = docs[last[d.Key]].ID, docs[last[d.Key]].Added
@@ -202,31 +175,8 @@ func (m *Model) Add(docs ...index.Document) {
 	}
 }
 
-// Load is compaction.Load: it stores the documents in order, each under a new ID. It returns how
-// many of them a later document with the same key replaced.
-func (m *Model) Load(docs ...index.Document) (replaced int) {
-	n, last := len(m.Docs)+len(docs), lastOfKeys(docs)
-	m.Docs = slices.Clip(m.Docs.WithoutKeys(keysOf(docs)...))
-	for i, d := range docs {
-		if d.ID, d.Added = m.NextID, m.Now; bareWhenLoaded(&d) {
-			d.Added = time.Time{}
-		}
-		m.NextID++
-		if d.Key == "" || last[d.Key] == i {
-			m.Docs = append(m.Docs, d)
-		}
-	}
-	return n - len(m.Docs)
-}
-
-func keysOf(docs []index.Document) (keys []string) {
-	for i := range docs {
-		keys = append(keys, docs[i].Key)
-	}
-	return keys
-}
-
-func lastOfKeys(docs []index.Document) map[string]int {
+// LastOfKeys returns the position of the last document with each key.
+func LastOfKeys(docs []index.Document) map[string]int {
 	last := make(map[string]int)
 	for i := range docs {
 		last[docs[i].Key] = i
@@ -328,7 +278,7 @@ func QueryOf(like *index.Document, k, limit int) index.Query {
 // The query has the scope, the Shingles and the length of the document. If limit is not 0, it
 // returns at most limit matches.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
-	rule := m.Rule.within(k)
+	rule := m.Rule.Within(k)
 	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
 	if err != nil {
 		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)
@@ -375,15 +325,4 @@ func Problems(x *index.Index) error {
 		return fmt.Errorf("verify: %v", p)
 	}
 	return nil
-}
-
-// draw returns n different numbers below most.
-func draw(intN func(int) int, most, n int) []int {
-	var drawn []int
-	for len(drawn) < n {
-		if i := intN(most); !slices.Contains(drawn, i) {
-			drawn = append(drawn, i)
-		}
-	}
-	return drawn
 }

@@ -1,8 +1,6 @@
 package indextest
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -93,23 +91,4 @@ func ofSite(d *index.Document, n *index.Match) bool {
 func oneSite(a, b *index.Document) bool {
 	x, y := strings.Split(a.Key, "/"), strings.Split(b.Key, "/")
 	return len(x) > 2 && len(y) > 2 && x[0] == "http:" && y[0] == "http:" && x[2] == y[2]
-}
-
-// CompareCounts returns an error that describes a difference between the counts of an index and
-// the model, or nil.
-func (m *Model) CompareCounts(x *index.Index) error {
-	for id := uint64(1); id < m.NextID; id++ {
-		got, err := x.Duplicates(context.Background(), id)
-		if err != nil {
-			return err
-		}
-		want := uint64(0)
-		if c := m.Counts[id]; c != nil && m.Docs.has(id) {
-			want = c.Checks
-		}
-		if got[0] != want {
-			return fmt.Errorf("document %d has %d duplicates, not %d", id, got[0], want)
-		}
-	}
-	return nil
 }

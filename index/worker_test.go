@@ -1,4 +1,4 @@
-package indextest
+package index_test
 
 import (
 	"cmp"
@@ -11,16 +11,17 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/internal/verify"
 )
 
 // worker is a goroutine that calls the index.
 type worker struct {
-	w     *World
+	w     *world
 	rng   *rand.Rand
 	sites []int
-	plan  Plan
+	plan  roundPlan
 }
 
 func (k *worker) site() (int, *site) {
@@ -140,10 +141,10 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 			c.gave = c.ids
 		}
 	}
-	c.apply = func(docs Documents) (Documents, bool) {
-		m := Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID,
+	c.apply = func(docs indextest.Documents) (indextest.Documents, bool) {
+		m := indextest.Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID,
 			Now: v.Document.Added}
-		if docs.has(v.Document.ID) {
+		if docs.Has(v.Document.ID) {
 			m.NextID = 0 // only an earlier version may have the ID
 		}
 		right := m.CheckAndAdd(d) == v
@@ -155,7 +156,7 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	d := k.draw(s)
-	v, err := k.w.Index.CheckAndAdd(ctx, d)
+	v, err := k.w.index.CheckAndAdd(ctx, d)
 	return []*call{k.checked(n, d, v)}, err
 }
 
@@ -177,7 +178,7 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	if k.rng.IntN(2) == 0 {
 		ctx = testhook.WithParts(ctx, 1+k.rng.IntN(8), 1+k.rng.IntN(8))
 	}
-	verdicts, err := k.w.Index.CheckAndAddBatch(ctx, docs)
+	verdicts, err := k.w.index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {
 		c := k.checked(sites[i], docs[i], v)
 		c.batch = batch
@@ -192,7 +193,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	for range 1 + k.rng.IntN(3) {
 		docs = append(docs, k.draw(s))
 	}
-	err := k.w.Index.Add(ctx, docs...)
+	err := k.w.index.Add(ctx, docs...)
 	slices.SortStableFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
 	for i := len(docs) - 2; i >= 0; i-- { // the last document with a key counts
 		if docs[i].ID == docs[i+1].ID {
@@ -205,10 +206,10 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 			c.gave = append(c.gave, d.ID)
 		}
 	}
-	c.apply = func(there Documents) (Documents, bool) {
+	c.apply = func(there indextest.Documents) (indextest.Documents, bool) {
 		for _, d := range docs {
 			old, known := there.Key(d.Key)
-			if kept := there.has(d.ID); kept != (known && keepsID(&old, &d)) || kept &&
+			if kept := there.Has(d.ID); kept != (known && indextest.KeepsID(&old, &d)) || kept &&
 				d.ID != old.ID {
 				return there, false
 			}
@@ -220,33 +221,33 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	return []*call{c}, err
 }
 
-// removal returns a call that removed n documents.
-func removal(site, n int, without func(Documents) Documents, said ...any) *call {
-	return &call{site: site, said: append(said, n), apply: func(docs Documents) (Documents, bool) {
-		left := without(docs)
-		return left, len(docs)-len(left) == n
-	}}
+// removal returns a call that removed n documents of a site, or any number if n is negative.
+func removal(site, n int, gone func(*index.Document) bool, said ...any) *call {
+	return &call{site: site, said: append(said, n),
+		apply: func(docs indextest.Documents) (indextest.Documents, bool) {
+			left := docs.Without(gone)
+			return left, n < 0 || len(docs)-len(left) == n
+		}}
 }
 
 func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	var keys []string
-	for _, i := range draw(k.rng.IntN, len(s.keys), 1+k.rng.IntN(2)) {
+	for _, i := range k.rng.Perm(len(s.keys))[:1+k.rng.IntN(2)] {
 		keys = append(keys, s.keys[i])
 	}
 	keys = append(keys, keys[0]) // one key occurs twice
-	deleted, err := k.w.Index.Delete(ctx, keys...)
-	return []*call{removal(n, deleted, func(docs Documents) Documents {
-		return docs.WithoutKeys(keys...)
+	deleted, err := k.w.index.Delete(ctx, keys...)
+	return []*call{removal(n, deleted, func(d *index.Document) bool {
+		return slices.Contains(keys, d.Key)
 	}, "Delete", keys)}, err
 }
 
 // deleteIDs deletes a single document, since documents with and without a record are deleted in
-// separate commits.
-func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
-	if k.w.nest != nil && k.rng.IntN(2) == 0 {
-		return k.deleteNewest(ctx)
-	}
+// separate commits. If calls are nested, it often is one of the newest documents, which the outer
+// call may have stored. This document may be of any site.
+func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
+	newest := k.w.nest != nil && k.rng.IntN(2) == 0
 	n, s := k.site()
 	s.mu.Lock()
 	id := uint64(1 << 40)
@@ -254,28 +255,19 @@ func (k *worker) deleteIDs(ctx context.Context) ([]*call, error) {
 		id = s.ids[k.rng.IntN(len(s.ids))]
 	}
 	s.mu.Unlock()
-	deleted, err := k.w.Index.DeleteIDs(ctx, id, id)
+	if newest {
+		id = k.w.index.Stats().NextID - 1 - uint64(k.rng.IntN(8))
+	}
+	deleted, err := k.w.index.DeleteIDs(ctx, id, id)
 	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the counted documents are deleted in spite of the error
 	}
-	return []*call{removal(n, deleted, func(docs Documents) Documents {
-		return docs.Without(func(d *index.Document) bool { return d.ID == id })
-	}, "DeleteIDs", id)}, err
-}
-
-// deleteNewest deletes one of the newest documents, which the outer call may have stored. The
-// document may be of any site.
-func (k *worker) deleteNewest(ctx context.Context) (calls []*call, err error) {
-	id := k.w.Index.Stats().NextID - 1 - uint64(k.rng.IntN(8))
-	deleted, err := k.w.Index.DeleteIDs(ctx, id)
-	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
-		err = nil // the document is deleted in spite of the error
+	gone := func(d *index.Document) bool { return d.ID == id }
+	if !newest {
+		return []*call{removal(n, deleted, gone, "DeleteIDs", id)}, err
 	}
 	for n := range k.w.sites {
-		calls = append(calls, &call{site: n, said: []any{"DeleteIDs", id},
-			apply: func(docs Documents) (Documents, bool) {
-				return docs.Without(func(d *index.Document) bool { return d.ID == id }), true
-			}})
+		calls = append(calls, removal(n, -1, gone, "DeleteIDs", id))
 	}
 	return calls, err
 }
@@ -284,16 +276,14 @@ func (k *worker) deleteNewest(ctx context.Context) (calls []*call, err error) {
 func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	// more than 256 documents take several commits
-	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.Index.Stats().Documents > 200 {
+	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.index.Stats().Documents > 200 {
 		before = before.Add(-time.Hour)
 	}
-	_, err = k.w.Index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
+	_, err = k.w.index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
 	for n := range k.w.sites {
-		calls = append(calls, &call{site: n, said: []any{"DeleteBefore", before},
-			apply: func(docs Documents) (Documents, bool) {
-				return docs.Without(func(d *index.Document) bool { return d.Added.Before(before) }),
-					true
-			}})
+		calls = append(calls, removal(n, -1, func(d *index.Document) bool {
+			return d.Added.Before(before)
+		}, "DeleteBefore", before))
 	}
 	return calls, err
 }
@@ -303,15 +293,15 @@ func (k *worker) asks(
 	queries int, ask func([]index.Query) ([][]index.Match, error),
 ) ([]*call, error) {
 	n, s := k.site()
-	limit, asks := k.rng.IntN(3), k.w.rule.within(k.rng.IntN(k.w.Index.Plan().MaxDistance+1))
+	limit, asks := k.rng.IntN(3), k.w.rule.Within(k.rng.IntN(k.w.index.Plan().MaxDistance+1))
 	asked, all := make([]index.Document, queries), make([]index.Query, queries)
 	for i := range asked {
 		asked[i] = k.draw(s)
-		all[i] = QueryOf(&asked[i], asks.MaxDistance, limit)
+		all[i] = indextest.QueryOf(&asked[i], asks.MaxDistance, limit)
 	}
 	answers, err := ask(all)
 	return []*call{{site: n, reads: true, said: []any{"Query", asks, limit, asked, answers},
-		apply: func(docs Documents) (Documents, bool) {
+		apply: func(docs indextest.Documents) (indextest.Documents, bool) {
 			for i := range asked {
 				if !slices.Equal(docs.Near(asks, &asked[i], limit), answers[i]) {
 					return docs, false
@@ -323,14 +313,14 @@ func (k *worker) asks(
 
 func (k *worker) query(ctx context.Context) ([]*call, error) {
 	return k.asks(1, func(asked []index.Query) ([][]index.Match, error) {
-		matches, err := k.w.Index.Query(ctx, asked[0])
+		matches, err := k.w.index.Query(ctx, asked[0])
 		return [][]index.Match{matches}, err
 	})
 }
 
 func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
 	return k.asks(1+k.rng.IntN(20), func(asked []index.Query) (answers [][]index.Match, err error) {
-		for a, err := range k.w.Index.QueryBatch(ctx, asked) {
+		for a, err := range k.w.index.QueryBatch(ctx, asked) {
 			if err != nil {
 				return nil, err
 			}
@@ -343,16 +333,16 @@ func (k *worker) queryBatch(ctx context.Context) ([]*call, error) {
 func (k *worker) get(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
 	key := s.keys[k.rng.IntN(len(s.keys))]
-	d, found, err := k.w.Index.Get(ctx, key)
+	d, found, err := k.w.index.Get(ctx, key)
 	return []*call{{site: n, reads: true, said: []any{"Get", key, found, d},
-		apply: func(docs Documents) (Documents, bool) {
+		apply: func(docs indextest.Documents) (indextest.Documents, bool) {
 			want, stored := docs.Key(key)
 			return docs, found == stored && (!found || d == want)
 		}}}, err
 }
 
 func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
-	sites, err := k.w.documents(ctx, k.w.Index)
+	sites, err := k.w.documents(ctx, k.w.index)
 	for n, docs := range sites {
 		calls = append(calls, found(n, 0, 0, docs))
 	}
@@ -361,7 +351,7 @@ func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
 
 func (k *worker) sync(context.Context) ([]*call, error) {
 	c := &call{start: k.w.clock.Add(1)}
-	if err := k.w.Index.Sync(context.Background()); err != nil {
+	if err := k.w.index.Sync(context.Background()); err != nil {
 		return nil, err
 	}
 	c.end = k.w.clock.Add(1)
@@ -372,7 +362,7 @@ func (k *worker) sync(context.Context) ([]*call, error) {
 }
 
 func (k *worker) verify(ctx context.Context) ([]*call, error) {
-	for p := range k.w.Index.Verify(ctx, verify.Options{}) {
+	for p := range k.w.index.Verify(ctx, verify.Options{}) {
 		if ctx.Err() == nil {
 			return nil, fmt.Errorf("verify during writes: %v", p)
 		}
@@ -385,7 +375,7 @@ func (k *worker) checkpoint(ctx context.Context) ([]*call, error) {
 	k.w.copied++
 	c := &checkpoint{dir: fmt.Sprint("copy", k.w.copied), start: k.w.clock.Add(1)}
 	k.w.mu.Unlock()
-	if err := k.w.Index.Checkpoint(ctx, c.dir); err != nil {
+	if err := k.w.index.Checkpoint(ctx, c.dir); err != nil {
 		return nil, err
 	}
 	c.end = k.w.clock.Add(1)

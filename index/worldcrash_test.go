@@ -1,4 +1,4 @@
-package indextest
+package index_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/crashfs"
+	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
 // crashes records the files that crashes would leave during concurrent calls.
@@ -22,14 +23,14 @@ type crashes struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	w       *World
+	w       *world
 	running bool
 	taken   []*moment
 	over    chan struct{}
 	waiting sync.WaitGroup
 }
 
-// moment is a crash at a time of the clock of a World.
+// moment is a crash at a time of the clock of a world.
 type moment struct {
 	before, after int64 // calls that ended before, or began after, did so for certain
 	percent       int   // share of the unsynced data that survives
@@ -92,7 +93,7 @@ func (c *crashes) take(most int) {
 }
 
 // start and stop are no-ops without crashes.
-func (c *crashes) start(w *World) {
+func (c *crashes) start(w *world) {
 	if c == nil {
 		return
 	}
@@ -127,7 +128,7 @@ func (c *crashes) stop() {
 }
 
 // check opens the index that each crash left.
-func (c *crashes) check(w *World) error {
+func (c *crashes) check(w *world) error {
 	if c == nil {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (c *crashes) check(w *World) error {
 			return fmt.Errorf("after a crash at %d to %d, with %d %% of the unsynced data: %w",
 				m.before, m.after, m.percent, err)
 		}
-		w.Moments++
+		w.moments++
 	}
 	c.taken = nil
 	runtime.GC() // the clones take most of the memory
@@ -144,8 +145,8 @@ func (c *crashes) check(w *World) error {
 }
 
 // afterCrash compares the index that a crash left with the acknowledged calls.
-func (w *World) afterCrash(m *moment) error {
-	o := w.Options
+func (w *world) afterCrash(m *moment) error {
+	o := w.options
 	o.FS, o.MustExist = m.left, true
 	x, err := index.Open(w.dir, &o)
 	if err != nil {
@@ -176,7 +177,7 @@ func (w *World) afterCrash(m *moment) error {
 			continue
 		}
 		holds, err := w.lookAt(m.left, c.dir)
-		if err != nil || !slices.EqualFunc(holds, c.holds, slices.Equal[Documents]) {
+		if err != nil || !slices.EqualFunc(holds, c.holds, slices.Equal[indextest.Documents]) {
 			return fmt.Errorf("a checkpoint of before holds %v, not %v: %w", holds, c.holds, err)
 		}
 	}
@@ -194,9 +195,9 @@ type loss struct {
 }
 
 // split determines from the next ID which changes survived.
-func (w *World) split(m *moment, next uint64) *loss {
+func (w *world) split(m *moment, next uint64) *loss {
 	l := &loss{moment: m, durable: m.before, next: next, lost: never}
-	if w.Options.Durability == index.NoSync {
+	if w.options.Durability == index.NoSync {
 		l.durable = 0
 		for _, s := range w.syncs {
 			if s.end <= m.before {

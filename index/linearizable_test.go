@@ -1,4 +1,4 @@
-package indextest
+package index_test
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
 // call is a call and its answer, or its effect on one site. Each document of a batch is a
@@ -21,7 +22,7 @@ type call struct {
 
 	// apply returns the documents after the call. It reports whether the answer is right if the
 	// call found docs.
-	apply func(docs Documents) (Documents, bool)
+	apply func(docs indextest.Documents) (indextest.Documents, bool)
 
 	ids []uint64 // IDs of the documents that the call stored
 	// IDs that the call certainly assigned; other IDs may be kept from earlier versions
@@ -39,14 +40,16 @@ const (
 )
 
 // found returns a call that found exactly these documents.
-func found(site int, start, end int64, docs Documents) *call {
+func found(site int, start, end int64, docs indextest.Documents) *call {
 	return &call{site: site, start: start, end: end, said: []any{"Documents", docs}, reads: true,
-		apply: func(there Documents) (Documents, bool) { return there, slices.Equal(there, docs) }}
+		apply: func(there indextest.Documents) (indextest.Documents, bool) {
+			return there, slices.Equal(there, docs)
+		}}
 }
 
 // state is the state of a site between two calls.
 type state struct {
-	docs  Documents
+	docs  indextest.Documents
 	given int     // number of IDs assigned so far
 	over  bool    // later calls did not happen before the crash
 	turns []uint8 // number of duplicates of each batch so far
@@ -86,7 +89,7 @@ func (h *history) step(s state, c operation) (bool, state) {
 	}
 	for _, id := range c.ids {
 		switch {
-		case s.docs.has(id): // the ID of an earlier version
+		case s.docs.Has(id): // the ID of an earlier version
 		case after.given == len(h.ids) || h.ids[after.given] != id:
 			return false, s
 		default:
@@ -103,7 +106,7 @@ const mostSteps = 10_000_000
 
 // explain returns an error unless some order of the calls, starting from the documents first,
 // explains their answers.
-func explain(first Documents, calls []*call) error {
+func explain(first indextest.Documents, calls []*call) error {
 	h := &history{}
 	operations := make([]porcupine.Operation, 0, len(calls))
 	type chain struct {
@@ -114,7 +117,7 @@ func explain(first Documents, calls []*call) error {
 	for _, c := range calls {
 		o := operation{call: c, slot: -1}
 		for _, id := range c.ids {
-			if !first.has(id) {
+			if !first.Has(id) {
 				h.ids = append(h.ids, id)
 			}
 		}
@@ -193,7 +196,7 @@ func (h *history) unexplained(model porcupine.Model, operations []porcupine.Oper
 	slices.SortFunc(operations, func(a, b porcupine.Operation) int {
 		return cmp.Compare(a.Return, b.Return)
 	})
-	for _, o := range operations[:min(len(operations), 2*Workers)] {
+	for _, o := range operations[:min(len(operations), 2*workerCount)] {
 		c := o.Input.(operation)
 		fmt.Fprintf(&text, "    [%d, %d] %+v\n", c.start, c.end, c.said)
 	}
