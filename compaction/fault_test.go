@@ -60,6 +60,7 @@ func inTime(do func() error) error {
 // answer as before or after the step.
 func (f *failing) try(s step) error {
 	before := slices.Clone(f.states)
+	f.removed = 0
 	through, err := f.do(&s)
 	if err != nil {
 		f.told++
@@ -98,8 +99,38 @@ func (f *failing) try(s step) error {
 	if findErr != nil {
 		return fmt.Errorf("%s: after error %v: %w", s.what, err, findErr)
 	}
-	if !f.stopped {
-		f.states = []state{*found}
+	if f.stopped {
+		return nil
+	}
+	if removed := len(before[0].Docs) - len(found.Docs); err != nil && removed != f.removed &&
+		(s.what == "expire" || strings.HasPrefix(s.what, "delete")) {
+		return fmt.Errorf("%s: %d documents are removed, but %d were reported, with error %v",
+			s.what, removed, f.removed, err)
+	}
+	f.states = []state{*found}
+	return nil
+}
+
+// goOn writes to an index that is open after a fault, and checks it before and after compactions.
+func (f *failing) goOn() error {
+	through, err := f.do(&step{what: "add", docs: newDrawer(1, 1).documents(20)})
+	if errors.Is(err, index.ErrFailed) {
+		f.stopped = true
+		return nil
+	}
+	f.states = through
+	for compactions := 0; err == nil; compactions++ {
+		f.newest().generation = f.x.Stats().Generation
+		if err = f.compare(); err == nil {
+			err = f.try(step{what: "check", docs: newDrawer(1, 2).documents(20)})
+		}
+		if err != nil || compactions == 2 {
+			break
+		}
+		_, err = compaction.Compact(context.Background(), f.x, compaction.Options{})
+	}
+	if err != nil {
+		return fmt.Errorf("after the fault: %w", err)
 	}
 	return nil
 }
@@ -165,6 +196,12 @@ func (k *task) check(f *fault, r *rand.Rand) (outcome string, err error) {
 			return err
 		}
 		run.outcome = fmt.Sprintf("the index is open after %d errors", run.told)
+		f.set(false)
+		if !run.stopped {
+			if err := run.goOn(); err != nil {
+				return err
+			}
+		}
 		return run.try(step{what: "close"})
 	})
 	return run.outcome, err
@@ -181,18 +218,20 @@ func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 }
 
 // faulty chooses the operations that fail: by default one of every fourth kind, in CI one of
-// each. With NEARDUP_LONG it chooses all of them, unless the task is slow.
+// each, and all links. With NEARDUP_LONG it chooses all of them, unless the task is slow.
 func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	slow, every := k.name == "load beyond memory", testenv.Number(4, 4, 1, 1)
 	if testenv.Race {
 		every = 24
 	}
 	for at, n := range k.operations(t, r) {
-		if slow && !testenv.Long() && !strings.Contains(at.path, "spill") || r.IntN(every) > 0 {
+		links := at.kind == errorfs.OpLink && !testenv.Race
+		if slow && !testenv.Long() && !strings.Contains(at.path, "spill") ||
+			r.IntN(every) > 0 && !links {
 			continue
 		}
 		for i, n := range r.Perm(n) {
-			if i == 0 || testenv.Long() && !slow {
+			if i == 0 || links || testenv.Long() && !slow {
 				at.n = n
 				chosen = append(chosen, at)
 			}
@@ -204,9 +243,10 @@ func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	return chosen
 }
 
-// TestFaults lets operations on the file system fail, either a single one or all later ones that
+// TestFaults lets operations on the file system fail: a single one, two, or all later ones that
 // take space. The step must return the error of the file system, and the error must tell whether
-// the index changed. No temporary file and no lock may remain.
+// the index changed. No temporary file and no lock may remain. An open index that refuses no
+// writes must go on.
 func TestFaults(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, k := range append(tasks(t, seed), loadBeyondMemory(seed)) {
@@ -222,8 +262,9 @@ func TestFaults(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			outcomes := make(map[string]int)
 			for _, at := range k.faulty(t, r) {
-				for _, how := range []string{failOnce, failSpace} {
-					if how == failSpace && !at.takesSpace() {
+				for _, how := range []string{failOnce, failTwice, failSpace} {
+					if how == failSpace && !at.takesSpace() ||
+						how == failTwice && at.kind != errorfs.OpLink {
 						continue
 					}
 					outcome, err := k.check(newFault(at, how), r)
@@ -240,33 +281,56 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestReadErrorWhileExcisingLosesNothing lets every read of a compaction fail in turn. When
-// Pebble excises the middle of a file, it treats data that it cannot read as missing, and so
-// could lose other keyspaces.
-func TestReadErrorWhileExcisingLosesNothing(t *testing.T) {
-	t.Parallel()
+// TestReadErrors lets every read of a compaction fail in turn, and the reads of calls that write.
+// The index must not change, except for the documents that a call has counted as removed. When
+// Pebble excises the middle of a file, it treats data that it cannot read as missing, and so could
+// lose other keyspaces.
+func TestReadErrors(t *testing.T) {
 	seed := testenv.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 1))
-	k := tasks(t, seed)[0]
-	k.make(t)
-	k.work.CacheBytes = 1
-	read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
-	reads, told := k.operations(t, r)[read], 0
-	for read.n = range reads {
-		if testenv.Race && read.n%24 > 0 {
-			continue
-		}
-		outcome, err := k.check(newFault(read, failOnce), r)
-		if err != nil {
-			t.Errorf("%v of %d: %v", read, reads, err)
-		}
-		if strings.Contains(outcome, "an error") {
-			told++
-		}
+	d := newDrawer(seed, 4)
+	used := append(d.used(), step{what: "wait", wait: time.Hour},
+		step{what: "open"}, step{what: "add", docs: d.documents(60)}, step{what: "close"})
+	ids := make([]uint64, 200)
+	for i := range ids {
+		ids[i] = uint64(i + 1)
 	}
-	t.Logf("%d reads failed, %d of them returned an error", reads, told)
-	if told == 0 {
-		t.Error("no read failed")
+	for _, last := range []step{
+		{what: "compact", work: compaction.Options{CacheBytes: 1}},
+		{what: "delete", keys: d.someKeys(20)},
+		{what: "delete IDs", ids: ids},
+		{what: "expire", before: epoch.Add(time.Minute)},
+		{what: "add", docs: d.documents(20)},
+		{what: "check", docs: d.documents(1)},
+		{what: "check", docs: d.documents(20)},
+	} {
+		t.Run(fmt.Sprint(last.what, " ", len(last.docs)), func(t *testing.T) {
+			t.Parallel()
+			k := &task{name: last.what, before: used, seed: seed, step: last}
+			if last.what != "compact" {
+				k.opening = []step{{what: "open", open: index.Options{CacheBytes: 1}}}
+			}
+			k.make(t)
+			r := rand.New(rand.NewPCG(seed, 1))
+			read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
+			reads, told := k.operations(t, r)[read], 0
+			most := testenv.Number(10, 30, 1000, 1<<30)
+			if testenv.Race {
+				most = 5
+			}
+			for read.n = 0; read.n < reads; read.n += 1 + reads/most {
+				outcome, err := k.check(newFault(read, failOnce), r)
+				if err != nil {
+					t.Errorf("%v of %d: %v", read, reads, err)
+				}
+				if strings.Contains(outcome, "an error") || strings.HasSuffix(outcome, "1 errors") {
+					told++
+				}
+			}
+			t.Logf("%d reads, %d of them returned an error", reads, told)
+			if told == 0 {
+				t.Error("no read failed")
+			}
+		})
 	}
 }
 
@@ -409,6 +473,7 @@ func (o operation) takesSpace() bool {
 // These are the ways to fail.
 const (
 	failOnce  = "once"
+	failTwice = "and the next that takes space" // Pebble copies a file that it cannot link
 	failSpace = "with all later operations that take space"
 	failShort = "short write"
 )
@@ -423,6 +488,7 @@ type fault struct {
 	seen   map[operation]int
 	off    bool
 	failed string // the first operation that did; "": none
+	again  bool   // a second one did
 }
 
 func newFault(at operation, how string) *fault {
@@ -446,9 +512,11 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	f.seen[sort]++
 	sort.n = n
 	space := f.how == failSpace && o.takesSpace()
-	if sort != f.at && (!space || f.failed == "") {
+	again := f.how == failTwice && f.failed != "" && !f.again && o.takesSpace()
+	if sort != f.at && !again && (!space || f.failed == "") {
 		return nil
 	}
+	f.again = again
 	if f.how == failSpace && !space && f.failed == "" && f.at.path == "" {
 		f.at.n++
 		return nil

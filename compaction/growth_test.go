@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -69,14 +69,7 @@ func growthDocument(writer, n uint64) grown {
 
 // near returns fp with n random bits inverted.
 func near(r *rand.Rand, fp fingerprint.Fingerprint, n int) fingerprint.Fingerprint {
-	for flipped := uint64(0); bits.OnesCount64(flipped) < n; {
-		bit := uint64(1) << r.IntN(64)
-		if flipped&bit == 0 {
-			fp ^= fingerprint.Fingerprint(bit)
-		}
-		flipped |= bit
-	}
-	return fp
+	return fingerprint.Fingerprint(testgen.Flip(r, uint64(fp), ^uint64(0), n))
 }
 
 // growthStored returns how many of the first n documents of a writer are stored.
