@@ -206,7 +206,7 @@ func TestSitesOneByOne(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		opts := index.Options{FS: vfs.NewMem(), MaxDistance: 6,
-			SiteTexts: []int{-1, 1, 2, 0}[seed%4], KeepDuplicates: seed%4 == 3}
+			SiteTexts: []int{-1, 1, 3, 0}[seed%4], KeepDuplicates: seed%4 == 3}
 		m := openModelled(t, opts)
 		m.Counts = make(map[uint64]*indextest.Count)
 		for range 6 {
@@ -258,7 +258,7 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	d := index.Document{
 		Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, of.Uint64(),
 			^uint64(0), rng.IntN(4))),
-		Tokens: []int{60, 150, 400}[template] + rng.IntN(5),
+		Tokens: []int{15, 40, 400}[template] + rng.IntN(5),
 		Digest: fingerprint.Digest(1 + rng.IntN(500)),
 	}
 	for i := range d.Shingles {

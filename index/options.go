@@ -82,11 +82,11 @@ type Options struct {
 	// their d1 + d2. The page is a Duplicate of the match if its own d1 + d2 is at most M/2, or if
 	// the Digests are equal.
 	//
-	// With fewer than two other pages, the page is a Duplicate until SiteTexts different texts were
-	// duplicates of these pages. After that, about 16 shingles may differ. So of each template,
-	// about SiteTexts pages are lost. A small SiteTexts also separates versions of a page that are
-	// stored under several URLs of a site. 0: 4. Below 0: pages of one site are compared as all
-	// others.
+	// With fewer than two other pages, the first SiteTexts - 1 different texts that match are
+	// Duplicates. Of a later text, a third of the shingles may differ, but at least about 8 and at
+	// most about 16. So of each template, about SiteTexts - 1 pages are lost. A small SiteTexts
+	// also separates versions of a page that are stored under several URLs of a site. 0: 5. Below
+	// 0: pages of one site are compared as all others.
 	//
 	// Like the limits above, the option is not recorded, and the answers of Query do not depend on
 	// it. Sites are ignored if Shingles are not compared. With concurrent calls, a page may be

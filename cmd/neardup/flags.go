@@ -367,7 +367,7 @@ func (c *call) matchFlags() *matchFlags {
 func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
 	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts,
 		"keep different pages of one template apart by the distances of the stored pages of "+
-			"their site (the host of their URLs); until two others are stored, about this "+
+			"their site (the host of their URLs); until two others are stored, fewer than this "+
 			"`number` of different texts are duplicates (-1: ignore sites)")
 	c.check(func() error {
 		if f.siteTexts != -1 && f.siteTexts < 1 {

@@ -48,7 +48,7 @@ const (
 	MaxShingleDistance = 36
 	ShortAllowance     = 44
 	MaxLengthRatio     = 1.3
-	SiteTexts          = 4 // of a Search
+	SiteTexts          = 5 // of a Search
 )
 
 // Default returns the rule within k bits with the default limits.

@@ -14,9 +14,10 @@ const (
 	fewestOfSite   = 2
 	mostCandidates = 64
 
-	// With fewer than fewestOfSite, if enough different texts are duplicates of documents of the
-	// site, a candidate matches only texts that differ in about changedShingles shingles.
-	changedShingles = 16
+	// With fewer than fewestOfSite, if enough different texts match documents of the site, a
+	// candidate matches only texts that differ in a third of their shingles, within these bounds.
+	fewestChanged = 8
+	mostChanged   = 16
 )
 
 // Candidate is a stored document within MaxDistance of a page.
@@ -34,8 +35,9 @@ type Candidate struct {
 // one that the rule allows and that is on another site or has the text of the page or is near
 // enough. A document of the page's site is near enough if its ShingleDistance is at most half of
 // the median ShingleDistance of the other documents of the site among the candidates: of the first
-// 16, if there are 2. With fewer, it is near enough unless duplicates of these documents with
-// siteTexts different texts were found: then about 16 shingles may differ.
+// 16, if there are 2. With fewer, it is near enough for the first siteTexts - 1 different texts that
+// are duplicates of these documents. For other texts, a third of the shingles may differ, but at
+// least about 8 and at most about 16.
 //
 // Documents that are stored are different pages, so their distances show how different two pages of
 // the site are.
@@ -133,8 +135,8 @@ func (s *Search) near(c *Candidate) (bool, error) {
 		slices.Sort(others)
 		return 2*c.far <= others[len(others)/2], nil
 	}
-	if d := c.Signature().Shingles.Distance(s.page.Shingles); (c.Tokens+
-		s.page.Tokens)*d <= changedShingles*(256-d) {
+	tokens, d := c.Tokens+s.page.Tokens, c.Shingles.Distance(s.page.Shingles)
+	if tokens*d <= min(max(tokens/6, fewestChanged), mostChanged)*(256-d) {
 		return true, nil
 	}
 	var texts duplicates.Texts
@@ -145,5 +147,5 @@ func (s *Search) near(c *Candidate) (bool, error) {
 		}
 		texts |= t
 	}
-	return texts.AtLeast() < s.siteTexts, nil
+	return texts.AtLeast()+1 < s.siteTexts, nil
 }
