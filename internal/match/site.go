@@ -35,9 +35,9 @@ type Candidate struct {
 // one that the rule allows and that is on another site or has the text of the page or is near
 // enough. A document of the page's site is near enough if its ShingleDistance is at most half of
 // the median ShingleDistance of the other documents of the site among the candidates: of the first
-// 16, if there are 2. With fewer, it is near enough for the first siteTexts - 1 different texts that
-// are duplicates of these documents. For other texts, a third of the shingles may differ, but at
-// least about 8 and at most about 16.
+// 16, if there are 2. With fewer, it is near enough for the first siteTexts - 1 different texts
+// that are duplicates of these documents. For other texts, a third of the shingles may differ, but
+// at least about 8 and at most about 16.
 //
 // Documents that are stored are different pages, so their distances show how different two pages of
 // the site are.
