@@ -336,7 +336,7 @@ func (s *Store) closeDB() error {
 		t.Release()
 	}
 	s.waitForFilling()
-	s.jobs.closing.Wait()
+	_ = s.guard(func() error { s.jobs.closing.Wait(); return nil })
 	s.splitCache(0)
 	return errors.Join(translateError(s.guarded.CloseDB(s.db)), s.unlock())
 }
