@@ -409,6 +409,17 @@ func TestPages(t *testing.T) {
 	b.run(chromedp.Navigate(address + "/compare?a=nothere&b=nothere"))
 	b.has("No document has the key nothere")
 	b.check("compare-none")
+
+	// A script of a page of this server can call it.
+	b.run(chromedp.Navigate(address + "/openapi.json"))
+	if verdict := value(b, chromedp.Evaluate[string](`(async () => {
+		const url = '/v1/check?key=' + encodeURIComponent('http://new.example/fetched');
+		const headers = {'Content-Type': 'text/html'};
+		const answer = await fetch(url, {method: 'POST', headers, body: '<p>a page that fetch sends'});
+		return (await answer.json()).verdict;
+	})()`, chromedp.EvalAwaitPromise)); verdict != "new" {
+		t.Errorf("fetch returned the verdict %q", verdict)
+	}
 }
 
 // TestReport opens the report of a run as a file.
