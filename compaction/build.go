@@ -1,16 +1,13 @@
 package compaction
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/store"
 )
 
@@ -31,8 +28,8 @@ type builder struct {
 	before   store.Counters // of the index
 	first    uint64         // ID of the first document that is added
 	counters store.Counters // of the next state
-	added    *batches[added]
-	keys     *batches[addedKey]
+	added    *extsort.Sorter[added]
+	keys     *extsort.Sorter[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with the same key replaces
 
 	keyFilter filling    // of all keys of the next state
@@ -53,8 +50,8 @@ func newBuilder(
 	return &builder{
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
 		before: counters, first: counters.NextID, counters: counters,
-		added:    newBatches[added](opts.sorting(r, 1)),
-		keys:     newBatches[addedKey](opts.sorting(r, 1)),
+		added:    extsort.New[added](opts.sorting(r, 1)),
+		keys:     extsort.New[addedKey](opts.sorting(r, 1)),
 		replaced: roaring64.New(),
 	}, nil
 }
@@ -65,8 +62,8 @@ func (b *builder) add(id uint64, record store.Record) error {
 	b.counters.NextID = max(b.counters.NextID, id+1)
 	b.counters.Documents++
 	b.report.Loaded++
-	if err := b.added.add(b.ctx, added{store.Stored(record.Fingerprint, record.Scope),
-		id}); err != nil {
+	stored := store.Stored(record.Fingerprint, record.Scope)
+	if err := b.added.Add(added{stored, id}); err != nil {
 		return err
 	}
 	if b.report.Loaded%tellEvery == 0 {
@@ -102,9 +99,6 @@ func (b *builder) finish() error {
 
 // write writes the next state.
 func (b *builder) write() (err error) {
-	if err := cmp.Or(b.added.flush(b.ctx), b.keys.flush(b.ctx)); err != nil {
-		return err
-	}
 	if b.view = b.from; b.view == nil {
 		if b.view, err = b.s.View(); err != nil {
 			return err
@@ -182,12 +176,12 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 			}
 		}
 		if next.ok && next.stored == p.Stored {
-			p.IDs = p.IDs.Union(store.NewIDs(slices.Clone(next.ids)...))
+			p.IDs = p.IDs.Union(next.posting().IDs)
 			if err := next.advance(); err != nil {
 				return err
 			}
 		}
-		if err := writeEntry(t, p, gone); err != nil {
+		if err := t.add(p, gone); err != nil {
 			return err
 		}
 	}
@@ -201,28 +195,10 @@ func (b *builder) writeTablesOf(v *store.View, t *tables) error {
 
 // writeAdded writes a fingerprint that only added documents have.
 func (b *builder) writeAdded(t *tables, next *addedEntries) error {
-	var err error
-	if len(next.ids) == 1 && b.replaced.IsEmpty() {
-		err = t.addSingle(next.stored, next.ids[0])
-	} else {
-		err = writeEntry(t, store.Posting{Stored: next.stored,
-			IDs: store.NewIDs(slices.Clone(next.ids)...)}, b.replaced)
-	}
-	if err != nil {
+	if err := t.add(next.posting(), b.replaced); err != nil {
 		return err
 	}
 	return next.advance()
-}
-
-// writeEntry writes a fingerprint without some of its documents, unless it has no others.
-func writeEntry(t *tables, p store.Posting, gone *roaring64.Bitmap) error {
-	if !gone.IsEmpty() {
-		p.IDs = p.IDs.WithoutAll(gone)
-	}
-	if p.IDs.Len() == 0 {
-		return nil
-	}
-	return t.add(p.Stored, p.IDs)
 }
 
 // addedEntries steps through the fingerprints that are added, in ascending order, each
@@ -232,7 +208,12 @@ type addedEntries struct {
 	run    []added // the rest of the run
 	ok     bool    // run has a first element
 	stored uint64
-	ids    []uint64 // good until the next step
+	ids    []uint64
+}
+
+// posting returns the current entry, which is valid until the next step.
+func (a *addedEntries) posting() store.Posting {
+	return store.Posting{Stored: a.stored, IDs: store.NewIDs(a.ids...)}
 }
 
 func (a *addedEntries) advance() error {
@@ -252,31 +233,4 @@ func (a *addedEntries) advance() error {
 			return err
 		}
 	}
-}
-
-// batchLen is the number of records that are handed on together.
-const batchLen = 4096
-
-// batches hands records on to a sorter, many at a time.
-type batches[R radix.Record] struct {
-	*extsort.Sorter[R]
-	batch []R
-}
-
-func newBatches[R radix.Record](opts extsort.Options) *batches[R] {
-	return &batches[R]{Sorter: extsort.New[R](opts)}
-}
-
-func (b *batches[R]) add(ctx context.Context, record R) error {
-	b.batch = append(b.batch, record)
-	if len(b.batch) < batchLen {
-		return nil
-	}
-	return b.flush(ctx)
-}
-
-func (b *batches[R]) flush(ctx context.Context) error {
-	err := b.Add(ctx, b.batch)
-	b.batch = b.batch[:0]
-	return err
 }

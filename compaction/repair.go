@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func copyDocuments(
 		if id >= maxRepairedID {
 			continue
 		}
-		if err := b.add(id, record); err != nil {
+		if err := cmp.Or(ctx.Err(), b.add(id, record)); err != nil {
 			return err
 		}
 	}

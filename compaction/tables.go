@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"github.com/neardup/neardup/internal/extsort"
 	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/store"
 	"golang.org/x/sync/errgroup"
@@ -16,9 +18,9 @@ import (
 // table 0 at once, the others once all of it is known.
 type tables struct {
 	*builder
-	writer  *store.TableWriter // of table 0
-	filters []*filling         // by table
-	sorters []*batches[entry]  // by table; none for table 0
+	writer  *store.TableWriter       // of table 0
+	filters []*filling               // by table
+	sorters []*extsort.Sorter[entry] // by table; none for table 0
 
 	done  atomic.Uint64 // entries
 	total uint64        // or fewer, while table 0 is written
@@ -31,12 +33,12 @@ type entry = [1]uint64
 func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
 	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n),
-		sorters: make([]*batches[entry], n)}
+		sorters: make([]*extsort.Sorter[entry], n)}
 	fingerprints := b.before.Documents + b.report.Loaded
 	t.total = fingerprints * uint64(n)
 	t.filters[0] = t.newFilter(0, fingerprints)
 	for i := 1; i < n; i++ {
-		t.sorters[i] = newBatches[entry](b.opts.sorting(b.r, n-1))
+		t.sorters[i] = extsort.New[entry](b.opts.sorting(b.r, n-1))
 	}
 	return t
 }
@@ -46,28 +48,19 @@ func (t *tables) newFilter(table int, fingerprints uint64) *filling {
 		int64(fingerprints), t.opts.FilterBytes)}
 }
 
-// add takes the next entry of table 0.
-func (t *tables) add(stored uint64, ids store.IDs) error {
-	if err := t.writer.AddPosting(stored, ids); err != nil {
+// add adds the next entry of table 0 without the documents in gone, unless it has no others.
+func (t *tables) add(p store.Posting, gone *roaring64.Bitmap) error {
+	ids := p.IDs.WithoutAll(gone)
+	if ids.Empty() {
+		return nil
+	}
+	if err := t.writer.AddPosting(p.Stored, ids); err != nil {
 		return err
 	}
-	return t.spread(stored)
-}
-
-// addSingle is add for one document, faster.
-func (t *tables) addSingle(stored, id uint64) error {
-	if err := t.writer.AddSingle(stored, id); err != nil {
-		return err
-	}
-	return t.spread(stored)
-}
-
-// spread hands a fingerprint on to the filter of table 0 and to the sorters of the others.
-func (t *tables) spread(stored uint64) error {
 	t.tell(StageMerge, 1)
-	t.filters[0].add(stored)
+	t.filters[0].add(p.Stored)
 	for i := 1; i < len(t.sorters); i++ {
-		if err := t.sorters[i].add(t.ctx, entry{t.plan.Tables[i].Permute(stored)}); err != nil {
+		if err := t.sorters[i].Add(entry{t.plan.Tables[i].Permute(p.Stored)}); err != nil {
 			return err
 		}
 	}
@@ -99,9 +92,6 @@ func (t *tables) finish() error {
 
 func (t *tables) pack(ctx context.Context, i int) (err error) {
 	sorter := t.sorters[i]
-	if err := sorter.flush(ctx); err != nil {
-		return err
-	}
 	t.filters[i] = t.newFilter(i, uint64(sorter.Len()))
 	w := t.r.Table(i)
 	defer func() { err = errors.Join(err, w.Close(), sorter.Close()) }()
@@ -139,6 +129,9 @@ func (t *tables) close() (err error) {
 	}
 	return err
 }
+
+// batchLen is the number of entries that are added to a filter together.
+const batchLen = 4096
 
 // filling is a filter to which entries are added in batches. It is nil if a filter is useless.
 type filling struct {

@@ -169,7 +169,7 @@ func (u *unite) ascending(
 				some[i] = edge{e[1], e[0]}
 			}
 			if err == nil {
-				err = s.Add(ctx, some)
+				err = s.Add(some...)
 			}
 			if err != nil {
 				return nil, errors.Join(err, s.Close())

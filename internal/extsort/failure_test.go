@@ -24,7 +24,7 @@ import (
 // addAndRead returns the first error of Add, Sorted and Close.
 func addAndRead[R radix.Record](ctx context.Context, s *Sorter[R], records []R) ([]R, error) {
 	for batch := range slices.Chunk(records, 1000) {
-		if err := s.Add(ctx, batch); err != nil {
+		if err := s.Add(batch...); err != nil {
 			if got, again := readAll(ctx, s); len(got) > 0 || !errors.Is(again, err) {
 				return nil, fmt.Errorf("%w, but then Sorted gave %d records, error %v", err,
 					len(got), again)
@@ -109,17 +109,6 @@ func TestContext(t *testing.T) {
 	records := testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next)
 	before := runtime.NumGoroutine()
 
-	s, _ := newSpilling[[2]uint64]()
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Add(done, records); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if got, err := addAndRead(t.Context(), s, records); err != nil ||
-		!slices.Equal(got, testgen.StableSorted(records)) {
-		t.Errorf("a context done before Add has done harm: %v", err)
-	}
-
 	s, fs := newSpilling[[2]uint64]()
 	addAll(t, s, records)
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -163,7 +152,7 @@ func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
 		if files := spillFiles(t, fs); len(files) > 0 {
 			t.Fatalf("left %v", files)
 		}
-		if err := s.Add(t.Context(), make([][2]uint64, 1)); !errors.Is(err, errSorted) {
+		if err := s.Add([2]uint64{}); !errors.Is(err, errSorted) {
 			t.Errorf("Add: %v", err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestMemoryBound(t *testing.T) {
 				for i := range records {
 					records[i] = [2]uint64{k.Next(random, at*batch+i), 0}
 				}
-				must(t, s.Add(t.Context(), records))
+				must(t, s.Add(records...))
 				if at%50 == 0 {
 					measure()
 				}

@@ -12,6 +12,7 @@
 package extsort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,6 @@ type Sorter[R radix.Record] struct {
 	runs []*run[R] // in the file
 	size int64     // of the file
 
-	len    int64
 	failed error // why no more records can be added or read
 }
 
@@ -94,32 +94,27 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 	return &Sorter[R]{options: opts, most: most, partLen: min(most/(8*256), chunkLen)}
 }
 
-// Add copies records. It returns the errors of ctx and of the temporary file. After an error of the
-// file, Add and Sorted return the same error.
-func (s *Sorter[R]) Add(ctx context.Context, records []R) error {
-	if err := s.usable(ctx); err != nil {
-		return err
+// Add copies records. It returns the errors of the temporary file. After such an error, Add and
+// Sorted return the same error.
+func (s *Sorter[R]) Add(records ...R) error {
+	if s.failed != nil {
+		return s.failed
 	}
-	s.len += int64(len(records))
-	for len(records) > 0 {
+	for i := range records {
 		if s.held == s.most {
 			if s.failed = s.spill(); s.failed != nil {
 				return s.failed
 			}
 		}
-		n := min(len(records), s.most-s.held)
-		for i := range records[:n] {
-			bucket := &s.buckets[records[i][0]>>56]
-			last := len(*bucket) - 1
-			if last < 0 || len((*bucket)[last]) == cap((*bucket)[last]) {
-				last++
-				*bucket = append(*bucket, s.newPart(last))
-			}
-			part := &(*bucket)[last]
-			*part = append(*part, records[i])
+		bucket := &s.buckets[records[i][0]>>56]
+		last := len(*bucket) - 1
+		if last < 0 || len((*bucket)[last]) == cap((*bucket)[last]) {
+			last++
+			*bucket = append(*bucket, s.newPart(last))
 		}
-		s.held += n
-		records = records[n:]
+		part := &(*bucket)[last]
+		*part = append(*part, records[i])
+		s.held++
 	}
 	return nil
 }
@@ -136,15 +131,8 @@ func (s *Sorter[R]) newPart(n int) []R {
 	return make([]R, 0, size)
 }
 
-func (s *Sorter[R]) usable(ctx context.Context) error {
-	if s.failed != nil {
-		return s.failed
-	}
-	return ctx.Err()
-}
-
 // Len returns the number of records added.
-func (s *Sorter[R]) Len() int64 { return s.len }
+func (s *Sorter[R]) Len() int64 { return s.size/radix.Bytes[R]() + int64(s.held) }
 
 // sort empties a bucket and returns its records in order, until the next call.
 func (s *Sorter[R]) sort(bucket *[][]R) []R {
@@ -223,10 +211,8 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	return func(yield func([]R, error) bool) {
 		defer s.release() // also if the loop panics or ends early
 		var next func() ([]R, error)
-		err := s.usable(ctx)
-		if s.failed == nil {
-			s.failed = errSorted
-		}
+		err := cmp.Or(s.failed, ctx.Err())
+		s.failed = cmp.Or(s.failed, errSorted)
 		if err == nil {
 			next, err = s.chunks()
 		}

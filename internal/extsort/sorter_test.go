@@ -26,7 +26,7 @@ func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	for rest := records; len(rest) > 0; {
 		n := min(random.IntN(3000), len(rest))
 		batch := slices.Clone(rest[:n])
-		must(t, s.Add(t.Context(), batch))
+		must(t, s.Add(batch...))
 		clear(batch) // Add has copied it
 		rest = rest[n:]
 	}
@@ -142,7 +142,7 @@ func TestClose(t *testing.T) {
 	s, fs := newSpilling[[2]uint64]()
 	addAll(t, s, records)
 	closeAll(t, s, fs)
-	if err := s.Add(t.Context(), records); !errors.Is(err, errClosed) {
+	if err := s.Add(records...); !errors.Is(err, errClosed) {
 		t.Errorf("Add: %v", err)
 	}
 	if _, err := readAll(t.Context(), s); !errors.Is(err, errClosed) {
@@ -175,7 +175,7 @@ func TestSortedOnce(t *testing.T) {
 	if _, err := readAll(t.Context(), s); !errors.Is(err, errSorted) {
 		t.Errorf("Sorted: %v", err)
 	}
-	if err := s.Add(t.Context(), make([][1]uint64, 1)); !errors.Is(err, errSorted) {
+	if err := s.Add([1]uint64{}); !errors.Is(err, errSorted) {
 		t.Errorf("Add: %v", err)
 	}
 }

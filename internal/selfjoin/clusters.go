@@ -181,7 +181,7 @@ func Stars(ctx context.Context, n int, ranks []uint32, edges Edges) (centers []N
 			}
 			records[i] = [2]uint64{uint64(rank(first)), uint64(first)<<32 | uint64(second)}
 		}
-		return sorter.Add(ctx, records)
+		return sorter.Add(records...)
 	}); err != nil {
 		return nil, err
 	}

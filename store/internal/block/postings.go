@@ -71,10 +71,6 @@ var (
 	errPosting = errors.New("posting does not fit in a block")
 )
 
-func errID(id uint64) error {
-	return fmt.Errorf("%w: ID %d is not in 1..%d", errPosting, id, uint64(maxID))
-}
-
 func newPosting(ids IDs) (posting, error) {
 	ids = ids.shrunk()
 	var first uint64
@@ -87,7 +83,7 @@ func newPosting(ids IDs) (posting, error) {
 		first = ids.inline[0]
 	}
 	if first == 0 || first > maxID {
-		return posting{}, errID(first)
+		return posting{}, fmt.Errorf("%w: ID %d is not in 1..%d", errPosting, first, uint64(maxID))
 	}
 	if ids.bitmap == nil && len(ids.inline) == 1 {
 		return posting{single: first}, nil

@@ -63,17 +63,6 @@ func (w *Writer) AddPosting(fp uint64, ids IDs) error {
 	return w.add(fp, p)
 }
 
-// AddSingle is AddPosting for a fingerprint with one document.
-func (w *Writer) AddSingle(fp, id uint64) error {
-	if !w.opts.Postings {
-		return errors.New("posting in a table that has none")
-	}
-	if id == 0 || id > maxID {
-		return fmt.Errorf("fingerprint %016x: %w", fp, errID(id))
-	}
-	return w.add(fp, posting{single: id})
-}
-
 func (w *Writer) add(fp uint64, p posting) error {
 	if w.err != nil {
 		return w.err

@@ -41,7 +41,7 @@ func Scan(
 	l := &List{sorter: extsort.New[[4]uint64](extsort.Options{MemoryBytes: 256 << 20}),
 		queries: len(queries)}
 	for c, err := range file.Chunks(ctx, func(c *corpus.Chunk) error {
-		return l.add(ctx, prepared, c)
+		return l.add(prepared, c)
 	}) {
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -55,7 +55,7 @@ func Scan(
 func (l *List) Close() error { return l.sorter.Close() }
 
 // add compares a chunk with the queries. Several goroutines call it.
-func (l *List) add(ctx context.Context, queries *scan.Queries, chunk *corpus.Chunk) (err error) {
+func (l *List) add(queries *scan.Queries, chunk *corpus.Chunk) (err error) {
 	words := make([]uint64, len(chunk.Fingerprints))
 	for i, fp := range chunk.Fingerprints {
 		words[i] = uint64(fp)
@@ -69,7 +69,7 @@ func (l *List) add(ctx context.Context, queries *scan.Queries, chunk *corpus.Chu
 			found[i][3] = uint64(l.n)
 			l.n++
 		}
-		err = errors.Join(err, l.sorter.Add(ctx, found))
+		err = errors.Join(err, l.sorter.Add(found...))
 		found = found[:0]
 	}
 	queries.Scan(words, func(m scan.Match) {
