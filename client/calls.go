@@ -295,10 +295,10 @@ func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, e
 	return wire.Match(&answer).Document, err == nil, err
 }
 
-// Delete removes the documents with these keys, in requests of at most 1,000 keys, and returns the
-// number of removed documents.
+// Delete removes the documents with these keys, in requests of at most 256 keys, and returns the
+// number of removed documents. 256 keys of the largest length fit in a request.
 func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
-	for part := range slices.Chunk(keys, 1000) {
+	for part := range slices.Chunk(keys, 256) {
 		var body api.Deletion
 		for _, key := range part {
 			body.KeyBytes = append(body.KeyBytes, []byte(key))

@@ -671,6 +671,10 @@ func TestListAndDelete(t *testing.T) {
 		got[1:2_000]...)...); n != 1_999 || err != nil {
 		t.Error(n, err)
 	}
+	long := slices.Repeat([]string{strings.Repeat("k", 64<<10)}, 1_000)
+	if n, err := c.Delete(t.Context(), long...); n != 0 || err != nil {
+		t.Error(n, err)
+	}
 	if status, said := postAs(t, address+"/v1/documents/delete", "application/json",
 		`{"keys":["none"],"ids":[2001,2002,1]}`); status != 200 || said != `{"deleted":3}`+"\n" {
 		t.Error(status, said)
