@@ -1,26 +1,24 @@
 package compaction
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/store"
 )
 
 // RepairOptions of Repair. The zero value is ready to use.
 type RepairOptions struct {
-	// Options of the new index. Plan is required if the plan of the damaged index cannot be read,
-	// and is not used otherwise.
+	// Options of the new index. Plan and Analyzer are required if the meta entries of the damaged
+	// index cannot be read, and are not used otherwise.
 	Options
 
-	// Analyzer is required if the analyzer of the damaged index cannot be read, and is not used
-	// otherwise. It points to "" for an index that was made without one.
+	// Analyzer points to the name of the analyzer, or to "" for an index that was made without one.
 	Analyzer *string
 
 	// Unreadable, if set, is called with the error of each place that cannot be read.
@@ -44,9 +42,6 @@ type RepairReport struct {
 // ErrNotRepaired: a new index cannot be made; none was left.
 var ErrNotRepaired = errors.New("the index cannot be repaired")
 
-// maxRepairedID is the limit of the IDs that a packed block can hold.
-const maxRepairedID = 1 << 56
-
 // Repair copies every document that can be read from the index in dir into a new index in dest. It
 // skips blocks that cannot be read, and counts the lost documents. Documents keep their IDs and
 // their times. The new index has the plan and the analyzer of the old one.
@@ -61,31 +56,23 @@ func Repair(
 	ctx context.Context, dir, dest string, opts RepairOptions,
 ) (report RepairReport, err error) {
 	start := time.Now()
-	defer func() { report.Seconds = time.Since(start).Seconds() }()
-	if opts.FS == nil {
-		opts.FS = vfs.Default
+	defer func() {
+		if report.Seconds = time.Since(start).Seconds(); err != nil {
+			err = fmt.Errorf("repair index %s: %w", dir, err)
+		}
+	}()
+	if err := opts.check(); err != nil {
+		return report, err
 	}
-	if err = opts.check(); err == nil {
-		err = repair(ctx, dir, dest, &opts, &report)
-	}
-	if err != nil {
-		return report, fmt.Errorf("repair index %s: %w", dir, err)
-	}
-	return report, nil
-}
-
-func repair(
-	ctx context.Context, dir, dest string, opts *RepairOptions, report *RepairReport,
-) (err error) {
-	if _, err := opts.FS.Stat(dest); err == nil {
-		return fmt.Errorf("%s: %w: name a directory that does not exist", dest, fs.ErrExist)
+	if _, err := opts.fs().Stat(dest); err == nil {
+		return report, fmt.Errorf("%s: %w: name a directory that does not exist", dest, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return report, err
 	}
 	storeOptions := store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger}
 	remains, err := store.OpenRemains(dir, storeOptions)
 	if err != nil {
-		return err
+		return report, err
 	}
 	defer remains.Close() // Unreadable was called with its errors
 	remains.Unreadable = func(err error) {
@@ -93,81 +80,73 @@ func repair(
 			opts.Unreadable(err)
 		}
 	}
-	header, p, err := repairedHeader(remains, opts)
+	header, counters, p, err := repairedMeta(remains, &opts)
 	if err != nil {
-		return err
+		return report, err
 	}
+	report.DocumentsBefore = counters.Documents
 	storeOptions.Create = &header
 	s, err := store.Open(dest, storeOptions)
 	if err == nil {
-		err = errors.Join(copyDocuments(ctx, remains, s, p, opts, report), s.Close())
+		err = errors.Join(copyDocuments(ctx, remains, s, p, counters, &opts, &report), s.Close())
 	}
 	if err != nil {
-		err = errors.Join(err, opts.FS.RemoveAll(dest))
+		err = errors.Join(err, opts.fs().RemoveAll(dest))
 	}
-	return err
+	return report, err
 }
 
-// repairedHeader returns the plan and the analyzer of the damaged index, or of the options if
-// they cannot be read. It has no defaults: another k or analyzer would make wrong verdicts.
-func repairedHeader(
+// repairedMeta returns the header, the counters and the plan of the damaged index. If its meta
+// entries cannot be read, the header is that of the options, and the counters are zero. It has no
+// defaults: another k or analyzer would make wrong verdicts.
+func repairedMeta(
 	remains *store.Remains, opts *RepairOptions,
-) (h store.Header, p *plan.Plan, err error) {
-	text, ok := remains.Plan()
-	if ok {
-		p, err = plan.Parse(text)
+) (h store.Header, c store.Counters, p *plan.Plan, err error) {
+	meta, err := remains.Meta()
+	if err == nil {
+		h, c = *meta.Header, *meta.Counters
+		p, err = plan.Parse(h.Plan)
 	}
-	if !ok || err != nil {
-		if opts.Plan == nil {
-			return h, nil, fmt.Errorf("%w: its plan cannot be read; give the plan and k that it "+
-				"was made with", ErrNotRepaired)
-		}
-		if p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
-			return h, nil, err
-		}
+	if err == nil || errors.Is(err, index.ErrVersion) {
+		return h, c, p, err
 	}
-	h.Plan = p.String()
-	if h.Analyzer, ok = remains.Analyzer(); !ok {
-		if opts.Analyzer == nil {
-			return h, nil, fmt.Errorf("%w: its analyzer cannot be read; give the analyzer that "+
-				"it was made with", ErrNotRepaired)
-		}
-		h.Analyzer = *opts.Analyzer
+	if opts.Plan == nil || opts.Analyzer == nil {
+		return h, c, nil, fmt.Errorf("%w: its meta entries cannot be read; give the plan and k, and "+
+			"the analyzer, that it was made with: %w", ErrNotRepaired, err)
 	}
-	return h, p, nil
+	p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
+	if err != nil {
+		return h, c, nil, err
+	}
+	return store.Header{Plan: p.String(), Analyzer: *opts.Analyzer}, store.Counters{}, p, nil
 }
 
 // copyDocuments fills a new store in one commit.
 func copyDocuments(
-	ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan, opts *RepairOptions,
-	report *RepairReport,
+	ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan,
+	before store.Counters, opts *RepairOptions, report *RepairReport,
 ) (err error) {
 	b, err := newBuilder(ctx, s, p, &opts.Options, new(Report))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	before, counted := remains.Counters()
-	if counted {
-		b.counters.NextID, report.DocumentsBefore = before.NextID, before.Documents
-	}
+	b.counters.NextID = max(b.counters.NextID, before.NextID)
 	for id, record := range remains.Documents() {
-		if id >= maxRepairedID {
-			continue
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if err := cmp.Or(ctx.Err(), b.add(id, record)); err != nil {
+		if err := b.add(id, record); err != nil {
 			return err
 		}
 	}
-	if err := remains.Err(); err != nil {
-		return err
+	if remains.Err != nil {
+		return remains.Err
 	}
 	if err := b.finish(); err != nil {
 		return err
 	}
-	report.Documents, report.Bare, report.Lost = b.counters.Documents, b.counters.Bare, remains.Lost
-	if counted && before.Documents > report.Documents {
-		report.Lost = max(report.Lost, before.Documents-report.Documents)
-	}
+	report.Documents, report.Bare = b.counters.Documents, b.counters.Bare
+	report.Lost = max(remains.Lost, before.Documents-min(before.Documents, report.Documents))
 	return nil
 }
