@@ -24,23 +24,22 @@ import (
 
 // failure is an error that the server has reported.
 type failure struct {
+	said   api.Error
 	status int // of HTTP; 200 for an error within an answer
-	code   string
-	text   string
 }
 
-func (f *failure) Error() string { return "server: " + f.text }
+func (f *failure) Error() string { return "server: " + f.said.Message }
 
 // Unwrap returns the error that has the code.
-func (f *failure) Unwrap() error { return wire.OfCode(f.code) }
+func (f *failure) Unwrap() error { return wire.OfCode(f.said.Code) }
 
 // failureOf returns the error of an answer. An answer that a proxy has sent may be any text.
 func failureOf(text []byte, status int, otherwise string) error {
 	var answer api.Failure
 	if json.Unmarshal(text, &answer) != nil || answer.Error.Code == "" {
-		return &failure{status, "", fmt.Sprintf("%s: %.200q", otherwise, text)}
+		answer.Error = api.Error{Message: fmt.Sprintf("%s: %.200q", otherwise, text)}
 	}
-	return &failure{status, answer.Error.Code, answer.Error.Message}
+	return &failure{answer.Error, status}
 }
 
 // errNoAnswer is the error of a JSON object that a neardup server does not send.
@@ -48,12 +47,11 @@ var errNoAnswer = errors.New("the answer is incomplete: is it a neardup server?"
 
 // mayPass reports whether a repeated call may succeed.
 func mayPass(err error) bool {
-	var said *failure
-	if errors.As(err, &said) {
+	var f *failure
+	if errors.As(err, &f) {
 		return errors.Is(err, api.ErrBusy) || errors.Is(err, api.ErrClosed) ||
-			said.code == wire.Timeout ||
-			said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable ||
-			said.status == http.StatusGatewayTimeout
+			f.said.Code == wire.Timeout || f.status == http.StatusBadGateway ||
+			f.status == http.StatusServiceUnavailable || f.status == http.StatusGatewayTimeout
 	}
 	var network *net.OpError
 	var slow net.Error
@@ -70,7 +68,12 @@ func (c *Client) retry(ctx context.Context, call func(context.Context) error) er
 	var last error
 	begun := time.Now()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := c.try(ctx, call)
+		if c.closed.Load() {
+			return api.ErrClosed
+		}
+		try, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+		err := call(try)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -86,15 +89,6 @@ func (c *Client) retry(ctx context.Context, call func(context.Context) error) er
 			return errors.Join(ctx.Err(), last)
 		}
 	}
-}
-
-func (c *Client) try(ctx context.Context, call func(context.Context) error) error {
-	if c.closed.Load() {
-		return api.ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
-	defer cancel()
-	return call(ctx)
 }
 
 // maxAnswer is the largest answer, in bytes. It is a variable for tests.
@@ -196,7 +190,7 @@ func (c *Client) check(
 				case err != nil:
 					return fmt.Errorf("an answer is malformed: %w", err)
 				case answer.Error.Code != "":
-					return &failure{http.StatusOK, answer.Error.Code, answer.Error.Message}
+					return &failure{answer.Error, http.StatusOK}
 				case answer.Verdict == 0:
 					return errNoAnswer
 				}
@@ -288,8 +282,8 @@ func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error
 func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, err error) {
 	var answer api.Stored
 	err = c.object(ctx, http.MethodGet, "/v1/document", url.Values{"key": {key}}, nil, &answer)
-	var said *failure
-	if errors.As(err, &said) && said.code == wire.NotFound {
+	var f *failure
+	if errors.As(err, &f) && f.said.Code == wire.NotFound {
 		return d, false, nil
 	}
 	return wire.Match(&answer).Document, err == nil, err

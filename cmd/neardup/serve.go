@@ -187,7 +187,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if cut := serve.Shutdown(ending); cut != nil {
 		log.Warn("calls were cut off", "error", cut.Error())
 	}
-	serve.Close()
 	if _, ok := err.(signalled); ok {
 		err = nil // a signal is the usual end
 	}

@@ -15,16 +15,14 @@ import (
 
 // callError is an error that has a code and no Go error for callers.
 type callError struct {
-	code   string
-	status int
-	text   string
-	line   int // number of a malformed document in the request, from 1
+	failure api.Error
+	status  int
 }
 
-func (e *callError) Error() string { return e.text }
+func (e *callError) Error() string { return e.failure.Message }
 
 func refusal(code string, status int, format string, args ...any) *callError {
-	return &callError{code: code, status: status, text: fmt.Sprintf(format, args...)}
+	return &callError{api.Error{Code: code, Message: fmt.Sprintf(format, args...)}, status}
 }
 
 func badCall(format string, args ...any) error {
@@ -52,15 +50,10 @@ func readError(err error) error {
 func failureOf(err error) (api.Failure, int) {
 	var own *callError
 	if errors.As(err, &own) {
-		return api.Failure{Error: api.Error{Code: own.code, Message: own.text, Line: own.line}},
-			own.status
+		return api.Failure{Error: own.failure}, own.status
 	}
 	code, status := wire.CodeOf(err)
 	return api.Failure{Error: api.Error{Code: code, Message: err.Error()}}, status
-}
-
-func failing(err error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeFailure(w, err) })
 }
 
 // writeFailure answers with an error, and returns the status.

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -48,7 +49,7 @@ func benchmarkCheck(b *testing.B, size int, served bool) {
 		}
 		s := New(x, Options{})
 		go s.Serve(l)
-		defer s.Close()
+		defer s.Shutdown(context.Background())
 		c, err := client.Open(b.Context(), "http://"+l.Addr().String(), nil)
 		if err != nil {
 			b.Fatal(err)

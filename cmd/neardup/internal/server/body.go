@@ -212,7 +212,8 @@ func (s *Server) analyze(w *window, n int) {
 	}
 	if err != nil {
 		w.reasons[n] = err.Error()
-		i.malformed = &callError{wire.BadLine, http.StatusBadRequest, err.Error(), i.number}
+		i.malformed = &callError{api.Error{Code: wire.BadLine, Message: err.Error(),
+			Line: i.number}, http.StatusBadRequest}
 		return
 	}
 	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit

@@ -71,9 +71,18 @@ func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
 			if reason != "" {
 				return &found, nil
 			}
-			q, err := queryOf(i, d)
-			if err != nil {
-				return nil, err
+			q := index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: i.limit}
+			if q.Limit == 0 || q.Limit > maxMatches {
+				q.Limit = maxMatches + 1
+			}
+			if k := i.maxDistance; k != nil {
+				if *k < 0 { // index.Exact is negative
+					return nil, fmt.Errorf("%w: maxDistance is %d, want 0 or more",
+						index.ErrDistance, *k)
+				}
+				if q.MaxDistance = *k; *k == 0 {
+					q.MaxDistance = index.Exact
+				}
 			}
 			s.queries.Acquire(context.Background(), 1) // each has memory for its matches
 			defer s.queries.Release(1)
@@ -84,22 +93,6 @@ func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
 			}
 			return &found, err
 		}))
-}
-
-func queryOf(i *item, d *index.Document) (index.Query, error) {
-	q := index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: i.limit}
-	if q.Limit == 0 || q.Limit > maxMatches {
-		q.Limit = maxMatches + 1
-	}
-	if k := i.maxDistance; k != nil {
-		if *k < 0 { // index.Exact is negative
-			return q, fmt.Errorf("%w: maxDistance is %d, want 0 or more", index.ErrDistance, *k)
-		}
-		if q.MaxDistance = *k; *k == 0 {
-			q.MaxDistance = index.Exact
-		}
-	}
-	return q, nil
 }
 
 // explain answers POST /v1/explain.

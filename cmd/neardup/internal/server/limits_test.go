@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -372,7 +373,7 @@ func TestLostAnswer(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer between.Close()
-	defer s.Close()
+	defer s.Shutdown(t.Context())
 	c := dial(t, between.URL, nil)
 	lost = 2
 	if v, err := c.Check(t.Context(), neardup.Page{URL: "ferry",
@@ -407,12 +408,26 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestShutdownWaits tests that Shutdown waits for everything that uses the index.
+func TestShutdownWaits(t *testing.T) {
+	s := New(open(t, inMemory()), Options{})
+	var ended atomic.Bool
+	s.running.Go(func() {
+		<-s.stopping.Done()
+		time.Sleep(50 * time.Millisecond)
+		ended.Store(true)
+	})
+	if err := s.Shutdown(t.Context()); err != nil || !ended.Load() {
+		t.Errorf("Shutdown returned too early, with the error %v", err)
+	}
+}
+
 // FuzzCalls: every request gets an answer with a valid status, and all claimed memory is released.
 func FuzzCalls(f *testing.F) {
 	x, err := neardup.Open("pages", inMemory())
 	must(f, err)
 	s := New(x, Options{Limits: Limits{PageBytes: 4 << 10}})
-	f.Cleanup(func() { s.Close(); x.Close() })
+	f.Cleanup(func() { s.Shutdown(context.Background()); x.Close() })
 	for _, seed := range []struct{ method, target, contentType, body string }{
 		{"POST", "/v1/check", "application/x-ndjson",
 			`{"key":"a","text":"some words"}` + "\n\n" + `{"keyBytes":"/w==","body":"AAEC"}`},

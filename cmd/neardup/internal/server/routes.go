@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
 	"net"
@@ -85,73 +84,75 @@ var calls = []call{
 }
 
 func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
+	guarded, mux := http.NewServeMux(), http.NewServeMux()
 	methods := make(map[string][]string) // by path
 	for i := range calls {
 		c := &calls[i]
-		mux.Handle(c.method+" "+c.path, s.guarded(s.counted(c)))
+		guarded.Handle(c.method+" "+c.path, s.counted(c))
 		methods[c.path] = append(methods[c.path], c.method)
 	}
 	for path, allowed := range methods {
-		mux.Handle(path, s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		guarded.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			writeFailure(w, refusal(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s",
 				strings.Join(allowed, " or ")))
-		})))
+		})
 	}
-	mux.Handle("GET /metrics", s.guarded(s.metrics.handler()))
-	mux.Handle("GET /openapi.json",
-		s.guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Write(openAPI())
-		})))
-	mux.HandleFunc("GET /healthz", s.health)
-	mux.HandleFunc("GET /readyz", s.health)
+	guarded.Handle("GET /metrics", s.metrics.handler())
+	guarded.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(openAPI())
+	})
 	if s.opts.Page != nil {
 		for _, pattern := range view.Patterns {
-			mux.Handle(pattern, s.guarded(s.opts.Page))
+			guarded.Handle(pattern, s.opts.Page)
 		}
 	}
-	mux.Handle("/", s.guarded(failing(refusal(wire.NotFound, http.StatusNotFound, "no such path"))))
+	guarded.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeFailure(w, refusal(wire.NotFound, http.StatusNotFound, "no such path"))
+	})
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.health)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.guard(w, r); err != nil {
+			writeFailure(w, err)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
 	return mux
 }
 
-// guarded calls h for callers that send the token or, if there is none, are on this machine. It
-// refuses the requests of other sites in a browser, except links to the web pages.
-func (s *Server) guarded(h http.Handler) http.Handler {
-	var origins http.CrossOriginProtection
-	want := sha256.Sum256([]byte(s.opts.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
-			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden,
-				"without a token, only localhost is served"))
-			return
+var origins http.CrossOriginProtection
+
+// guard refuses callers without the token or, if there is none, on other machines. It also refuses
+// the requests of other sites in a browser, except links to the web pages.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
+	if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
+		return refusal(wire.Forbidden, http.StatusForbidden,
+			"without a token, only localhost is served")
+	}
+	if s.opts.Token != "" {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			_, given, _ = r.BasicAuth() // browsers send this
 		}
-		if s.opts.Token != "" {
-			scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			if !strings.EqualFold(scheme, "Bearer") {
-				_, given, _ = r.BasicAuth() // browsers send this
-			}
-			if got := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(got[:],
-				want[:]) != 1 {
-				s.metrics.refused.WithLabelValues("token").Inc()
-				w.Header().Set("WWW-Authenticate",
-					`Basic realm="neardup, with the token as the password", charset="UTF-8"`)
-				writeFailure(w, api.ErrUnauthorized)
-				return
-			}
+		if subtle.ConstantTimeCompare([]byte(given), []byte(s.opts.Token)) != 1 {
+			s.metrics.refused.WithLabelValues("token").Inc()
+			w.Header().Set("WWW-Authenticate",
+				`Basic realm="neardup, with the token as the password", charset="UTF-8"`)
+			return api.ErrUnauthorized
 		}
-		like := *r
-		if strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == "/groups" {
-			like.Method = http.MethodPost // a GET may be expensive
-		}
-		if origins.Check(&like) != nil {
-			writeFailure(w, refusal(wire.Forbidden, http.StatusForbidden,
-				"cross-origin requests are not allowed"))
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+	}
+	like := *r
+	if strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == "/groups" {
+		like.Method = http.MethodPost // a GET may be expensive
+	}
+	if origins.Check(&like) != nil {
+		return refusal(wire.Forbidden, http.StatusForbidden,
+			"cross-origin requests are not allowed")
+	}
+	return nil
 }
 
 func isLoopbackHost(host string) bool {

@@ -84,7 +84,6 @@ type Server struct {
 	index   *neardup.Index
 	opts    Options
 	limits  Limits
-	handler http.Handler
 	http    *http.Server
 	metrics *metrics
 
@@ -106,7 +105,7 @@ type Server struct {
 	failed   atomic.Bool // a write has failed, and all later writes will
 }
 
-// New returns a Server of an index, which must stay open until Close has returned.
+// New returns a Server of an index, which must stay open until Shutdown has returned.
 func New(x *neardup.Index, o Options) *Server {
 	l := o.Limits.withDefaults()
 	if o.Log == nil {
@@ -123,9 +122,8 @@ func New(x *neardup.Index, o Options) *Server {
 		ballast:  make([]byte, 32<<20),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.handler = s.routes()
 	s.http = &http.Server{
-		Handler:        s.handler,
+		Handler:        s.routes(),
 		ConnState:      s.metrics.connState,
 		ReadTimeout:    l.ReadTimeout,
 		WriteTimeout:   l.WriteTimeout,
@@ -137,7 +135,7 @@ func New(x *neardup.Index, o Options) *Server {
 }
 
 // Handler returns the handler of all calls, without the limits of connections and their timeouts.
-func (s *Server) Handler() http.Handler { return s.handler }
+func (s *Server) Handler() http.Handler { return s.http.Handler }
 
 // Serve answers on a listener until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
@@ -153,21 +151,16 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown takes no more calls. It returns when the calls in progress are answered, or ctx is done.
+// Shutdown takes no more calls, and cuts off the calls that are not answered when ctx is done. It
+// returns when nothing uses the index any more.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	return err
-}
-
-// Close must follow Shutdown. It returns when nothing uses the index any more.
-func (s *Server) Close() {
-	s.stop()
-	s.http.Close()
 	s.running.Wait()
+	return err
 }
 
 func (s *Server) isStopping() bool { return s.stopping.Err() != nil }

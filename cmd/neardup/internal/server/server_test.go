@@ -50,7 +50,6 @@ func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error("shutdown:", err)
 		}
-		s.Close()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -118,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: %d, %s", path, status, said)
 		}
 	}
-	s.Close()
+	must(t, s.Shutdown(t.Context()))
 	if err := x.Close(); !errors.Is(err, index.ErrFailed) {
 		t.Errorf("Close: %v", err)
 	}

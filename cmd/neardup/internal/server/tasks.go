@@ -46,29 +46,28 @@ func (s *Server) start(
 ) (TaskState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.state.State == "running" && t.state.Name != name {
+		return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running", api.ErrBusy,
+			t.state.Name)
+	}
 	if t.state.State != "running" {
 		t.state = TaskState{State: "running", Name: name}
-		s.running.Go(func() { s.run(t, name, work) })
-	} else if t.state.Name != name {
-		return TaskState{}, fmt.Errorf("%w: the checkpoint %q is running",
-			api.ErrBusy, t.state.Name)
+		s.running.Go(func() {
+			done := TaskState{State: "done", Name: name}
+			if err := work(s.stopping, &done); err != nil {
+				if s.isStopping() && errors.Is(err, context.Canceled) {
+					err = errStopping
+				}
+				s.noteError(err)
+				failure, _ := failureOf(err)
+				done = TaskState{State: "failed", Name: name, Error: &failure.Error}
+			}
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.state = done
+		})
 	}
 	return t.state, nil
-}
-
-func (s *Server) run(t *task, name string, work func(ctx context.Context, done *TaskState) error) {
-	done := TaskState{State: "done", Name: name}
-	if err := work(s.stopping, &done); err != nil {
-		if s.isStopping() && errors.Is(err, context.Canceled) {
-			err = errStopping
-		}
-		s.noteError(err)
-		failure, _ := failureOf(err)
-		done = TaskState{State: "failed", Name: name, Error: &failure.Error}
-	}
-	t.mu.Lock()
-	t.state = done
-	t.mu.Unlock()
 }
 
 // compactionBytes is the memory for sorting in a compaction.
