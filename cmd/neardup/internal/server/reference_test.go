@@ -64,7 +64,7 @@ func generatedReference() string {
 	}
 	b.WriteString("## Calls\n")
 	for _, c := range calls {
-		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n", c.method, c.path, c.summary)
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n", c.method, c.path, wrap(c.summary))
 		if c.body != nil || c.answer != nil {
 			b.WriteString("\n")
 		}
@@ -92,9 +92,9 @@ func generatedReference() string {
 			fmt.Fprintf(&b, "| `%s`%s | %s |\n", p.name, required, p.doc)
 		}
 	}
-	b.WriteString("\n## Objects\n\nA field that is optional is left out if it is empty. " +
-		"[output.md](output.md) has the objects that subcommands print too: compare, stats and " +
-		"compact.\n")
+	b.WriteString("\n## Objects\n\n" + wrap("A field that is optional is left out if it is empty. "+
+		"[output.md](output.md) has the objects that subcommands print too: compare, stats and "+
+		"compact.") + "\n")
 	object(api.Failure{})
 	for i := 0; i < len(objects); i++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", objects[i].Name())
@@ -110,6 +110,15 @@ func generatedReference() string {
 		}
 	}
 	return b.String()
+}
+
+// wrap breaks a paragraph into lines of at most 100 characters.
+func wrap(text string) (wrapped string) {
+	for len(text) > 100 {
+		end := strings.LastIndexByte(text[:101], ' ')
+		wrapped, text = wrapped+text[:end]+"\n", text[end+1:]
+	}
+	return wrapped + text
 }
 
 // kindOf returns the type of a field in JSON, and the type of an object in it.
