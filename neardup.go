@@ -107,8 +107,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 		return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(x.unsigned, x.Close()))
 	}
 	if !o.Index.ReadOnly {
-		if x.watcher, err = compaction.Background(context.Background(), x.Index,
-			o.Compaction); err != nil {
+		x.watcher, err = compaction.Background(context.Background(), x.Index, o.Compaction)
+		if err != nil {
 			return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 		}
 	}

@@ -45,8 +45,7 @@ func (l language) write(rng *rand.Rand, size int) string {
 			letters = append(letters, r)
 		}
 		rng.Shuffle(len(letters), func(i, j int) {
-			letters[i],
-				letters[j] = letters[j], letters[i]
+			letters[i], letters[j] = letters[j], letters[i]
 		})
 		letters = letters[:min(len(letters), 3500)]
 	}

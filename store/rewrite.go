@@ -341,21 +341,19 @@ func (s *Store) overlapSmallFiles() error {
 	if err != nil {
 		return translateError(err)
 	}
-	b := s.db.NewBatch()
-	for _, keyspace := range []byte{documentKeyspace} {
-		small := 0
-		for _, table := range slices.Concat(levels...) {
-			if table.Size < smallFileBytes && bytes.HasPrefix(table.Smallest.UserKey,
-				[]byte{keyspace}) {
-				small++
-			}
-		}
-		if small > fewSmallFiles {
-			err = errors.Join(err, b.Delete([]byte{keyspace}, nil),
-				b.Delete(append(documentKey(math.MaxUint64), 0), nil))
+	small := 0
+	for _, table := range slices.Concat(levels...) {
+		first := table.Smallest.UserKey
+		if table.Size < smallFileBytes && bytes.HasPrefix(first, []byte{documentKeyspace}) {
+			small++
 		}
 	}
-	if err != nil || b.Empty() {
+	if small <= fewSmallFiles {
+		return nil
+	}
+	b := s.db.NewBatch()
+	if err := errors.Join(b.Delete([]byte{documentKeyspace}, nil),
+		b.Delete(append(documentKey(math.MaxUint64), 0), nil)); err != nil {
 		return errors.Join(err, b.Close())
 	}
 	return s.commit(b)

@@ -215,8 +215,8 @@ func unread(err error) bool {
 func printable(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if line = corpus.Escape(strings.ReplaceAll(line, "\t", "  ")); !slices.Contains(lines,
-			line) {
+		line = corpus.Escape(strings.ReplaceAll(line, "\t", "  "))
+		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}

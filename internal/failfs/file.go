@@ -60,8 +60,7 @@ func (f *FS) Create(name string, category vfs.DiskWriteCategory) (made vfs.File,
 		f.mu.Unlock()
 	}
 	err = f.changeTo(name, func() (err error) {
-		made,
-			err = f.FS.Create(name, category)
+		made, err = f.FS.Create(name, category)
 		return err
 	})
 	return f.wrap(name, true, made, err)
@@ -200,8 +199,7 @@ func (w *file) SyncData() error {
 
 func (w *file) SyncTo(length int64) (fullSync bool, err error) {
 	err = w.f.change(w.vital, func() (err error) {
-		fullSync,
-			err = w.File.SyncTo(length)
+		fullSync, err = w.File.SyncTo(length)
 		return err
 	})
 	return fullSync, err

@@ -270,8 +270,8 @@ func agreeing(a, b sketch) (n int) {
 // superShingles returns six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003).
 func superShingles(tokens []string, seed uint64) (s sketch) {
 	const supers, each = 6, 14
-	for group := range slices.Chunk(minHash(hashes(shingles(tokens), seed), supers*each, seed),
-		each) {
+	minimums := minHash(hashes(shingles(tokens), seed), supers*each, seed)
+	for group := range slices.Chunk(minimums, each) {
 		s = append(s, xxhash.Sum64String(fmt.Sprint(group)))
 	}
 	return s
