@@ -59,6 +59,7 @@ func (d *drawer) document() index.Document {
 	if d.IntN(4) == 0 {
 		return doc
 	}
+	doc.ID, doc.Added = uint64(d.IntN(9)), epoch // of the caller, to be ignored
 	if i := d.IntN(d.keys * 4 / 3); i < d.keys {
 		doc.Key = keyName(i)
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
@@ -17,7 +16,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
-	"pgregory.net/rapid"
 )
 
 // fatal is the common part of *testing.T and *rapid.T.
@@ -114,62 +112,6 @@ func (m modelled) compareCounts() error {
 		}
 	}
 	return nil
-}
-
-// drawDocument draws from few fingerprints, keys and scopes, so that all of them meet.
-func drawDocument(t *rapid.T) index.Document {
-	fp := rapid.SampledFrom([]uint64{0, 0xffff, 0xffff << 24, ^uint64(0)}).Draw(t, "center")
-	for range rapid.IntRange(0, 5).Draw(t, "flips") {
-		fp ^= 1 << rapid.SampledFrom([]int{0, 1, 15, 16, 31, 32, 47, 48, 62, 63}).Draw(t, "bit")
-	}
-	colliding := testgen.CollidingKeys(0)
-	return index.Document{
-		Fingerprint: fingerprint.Fingerprint(fp),
-		Key: rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "", "a", "b",
-			"c", "d", "e", "f"}).Draw(t, "key"),
-		Scope: rapid.SampledFrom([]string{colliding[0], colliding[1], "", "", "s"}).Draw(t,
-			"scope"),
-		ID: rapid.Uint64Range(0, 9).Draw(t, "ID of the caller, to be ignored"),
-		Added: time.Unix(rapid.Int64Range(0, 9).Draw(t, "time of the caller, to be ignored"),
-			0),
-		// None, and some within 16 bits of each other, some just beyond.
-		Shingles: rapid.SampledFrom([]fingerprint.ShingleSignature{{}, {}, {}, {7}, {0xffff},
-			{0, 0xffff}, {0, 0, 0x3ffff}, {3: ^uint64(0)}}).Draw(t, "shingles"),
-		Digest: rapid.SampledFrom([]fingerprint.Digest{0, 0, 1, 1 << 63}).Draw(t, "digest"),
-		Tokens: rapid.SampledFrom([]int{0, 0, 100, 130, 131, 150, 1000}).Draw(t, "tokens"),
-	}
-}
-
-// TestCheckAndAddBatchEqualsSingleCalls compares batches, with keys repeated in them, with the
-// model, which looks at one document after the other.
-func TestCheckAndAddBatchEqualsSingleCalls(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := openModelled(t, index.Options{
-			Analyzer: rapid.SampledFrom([]string{"", fingerprint.Version}).Draw(t,
-				"analyzer"),
-			MaxDistance: rapid.SampledFrom([]int{index.Exact, 1, 3, 5}).Draw(t, "k"),
-			MaxShingleDistance: rapid.SampledFrom([]int{0, 0, 13, 15, 18, -1}).Draw(t,
-				"shingle limit"),
-			ShortAllowance: rapid.SampledFrom([]int{0, 0, 7, -1}).Draw(t, "allowance"),
-			MaxLengthRatio: rapid.SampledFrom([]float64{0, 0, 1, 1.5, -1}).Draw(t,
-				"length ratio"),
-			KeepDuplicates: rapid.Bool().Draw(t, "keep duplicates"),
-		})
-		defer m.Close()
-		for range rapid.IntRange(1, 12).Draw(t, "calls") {
-			docs := make([]index.Document, rapid.IntRange(0, 12).Draw(t, "documents"))
-			for i := range docs {
-				docs[i] = drawDocument(t)
-				if docs[i].Signature() == (fingerprint.Signature{}) {
-					docs[i].Tokens = 1 // else it has no text
-				}
-			}
-			must(t, m.check(t.Context(), docs))
-			must(t, m.Model.Query(m.Index, drawDocument(t),
-				rapid.IntRange(0, m.Rule.MaxDistance).Draw(t, "within"),
-				rapid.IntRange(0, 3).Draw(t, "limit")))
-		}
-	})
 }
 
 // TestCheckAndAddOverWindows runs a batch of several windows with chains of near

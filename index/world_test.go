@@ -288,7 +288,7 @@ func (w *world) settle() error {
 		return err
 	}
 	for _, c := range w.copies {
-		if err := w.lookAtCopy(c); err != nil {
+		if c.holds, err = w.lookAt(w.options.FS, c.dir); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -350,22 +350,6 @@ func (w *world) lookAt(fs vfs.FS, dir string) (sites []indextest.Documents, err 
 	}
 	sites, err = w.look(x)
 	return sites, errors.Join(err, x.Close())
-}
-
-// lookAtCopy looks at a checkpoint, and at some checkpoints again after they are compacted.
-func (w *world) lookAtCopy(c *checkpoint) (err error) {
-	if c.holds, err = w.lookAt(w.options.FS, c.dir); err != nil || w.rng.IntN(2) > 0 {
-		return err
-	}
-	if _, err := compaction.Run(context.Background(), c.dir,
-		compaction.Options{FS: w.options.FS, MemoryBytes: 1 << 20}); err != nil {
-		return err
-	}
-	holds, err := w.lookAt(w.options.FS, c.dir)
-	if err == nil && !slices.EqualFunc(holds, c.holds, slices.Equal[indextest.Documents]) {
-		err = fmt.Errorf("%v, and %v after a compaction", c.holds, holds)
-	}
-	return err
 }
 
 // documents returns the documents of each site.
