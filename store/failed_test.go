@@ -65,16 +65,25 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 		errorfs.OpFileSyncTo}
 	for what, c := range map[string]struct {
 		kinds []errorfs.OpKind
-		file  string // begins or ends so
+		file  string             // begins or ends so
+		call  func(*Store) error // that fails; nil: fillUp
 	}{
-		"the MANIFEST can not be written": {write[:1], "MANIFEST"},
-		"the MANIFEST can not be synced":  {write[1:3], "MANIFEST"},
+		"the MANIFEST can not be written": {write[:1], "MANIFEST", nil},
+		"the MANIFEST can not be synced":  {write[1:3], "MANIFEST", nil},
 		"the next log can not be made": {[]errorfs.OpKind{errorfs.OpCreate,
-			errorfs.OpReuseForWrite}, ".log"},
-		"the log can not be written":          {write, ".log"},
-		"the folder can not be synced":        {write[1:2], "ix"},
-		"tables can not be made, for ever":    {[]errorfs.OpKind{errorfs.OpCreate}, ".sst"},
-		"tables can not be written, for ever": {write, ".sst"},
+			errorfs.OpReuseForWrite}, ".log", nil},
+		"the log can not be written":         {write, ".log", nil},
+		"the log can not be written by Sync": {write, ".log", (*Store).Sync},
+		"the log can not be written, and nobody waits": {write, ".log", func(s *Store) (err error) {
+			for err == nil {
+				err = commitOf(s, false, func(b *Batch) { b.SetKey(1, 1) })
+				time.Sleep(10 * time.Microsecond)
+			}
+			return err
+		}},
+		"the folder can not be synced":        {write[1:2], "ix", nil},
+		"tables can not be made, for ever":    {[]errorfs.OpKind{errorfs.OpCreate}, ".sst", nil},
+		"tables can not be written, for ever": {write, ".sst", nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +101,11 @@ func TestFatalFaultStopsTheStore(t *testing.T) {
 			acknowledged, applied, err := fillUp(t, s, 1, 20)
 			must(t, err)
 			disk.broken.Store(true)
-			acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
+			if c.call != nil {
+				err = c.call(s)
+			} else {
+				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
+			}
 			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) ||
 				disk.hits.Load() == 0 {
 				t.Fatalf("after %d documents: %v", acknowledged, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -56,115 +55,6 @@ func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
 		errors.Join(errs...))
 	must(t, s.Close())
 	return -1
-}
-
-// TestCrashAroundCompaction takes copies of the disk, as a crash leaves it, before each operation
-// of two compactions and of the commits around them. Each copy holds the store as it was after one
-// of these steps. No copy lacks a step that was durable.
-func TestCrashAroundCompaction(t *testing.T) {
-	seed := testenv.Seed(t)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	mem := crashfs.New()
-	m := newModel()
-	models := []*model{m.clone()}
-	type crash struct {
-		what          string
-		fs            *crashfs.FS
-		first, models int // it holds one of models[first:models]
-	}
-	var crashes []crash
-	durable := 0 // the newest model that is known to be durable
-	clones := 0
-	clone := func(what string) {
-		clones++
-		unsynced := []int{0, 0, 50, 100}[clones%4]
-		crashes = append(crashes, crash{
-			fmt.Sprintf("%s, %d %% of unsynced bytes kept", what, unsynced),
-			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced,
-				RNG: rand.New(rand.NewPCG(seed, uint64(clones)))}), durable, len(models),
-		})
-	}
-	var mu sync.Mutex // of all of these, which goroutines of Pebble use too
-	step := ""
-	s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && mu.TryLock() {
-			if step != "" {
-				clone(fmt.Sprint(step, " before an operation on ", op.Path))
-			}
-			mu.Unlock()
-		}
-		return nil
-	})))
-	during := func(what string, isDurable bool, changed func(), call func()) {
-		mu.Lock()
-		changed() // a copy may hold the step before it ends
-		models = append(models, m.clone())
-		step = what
-		mu.Unlock()
-		call()
-		mu.Lock()
-		defer mu.Unlock()
-		step = ""
-		if isDurable {
-			durable = len(models) - 1
-		}
-		clone("after " + what)
-	}
-	change := func() {
-		isDurable := rng.IntN(2) == 0
-		b := s.NewBatch()
-		during("a commit", isDurable, func() { m.change(rng, b) }, func() {
-			must(t, s.Apply(b, isDurable))
-			if isDurable {
-				must(t, s.Last().Wait())
-			}
-		})
-	}
-	for range 2 {
-		for range 6 {
-			change()
-		}
-		frozenAt := m.counters.NextID
-		during("Freeze", false, m.freeze, func() { must(t, s.Freeze()) })
-		for range 4 {
-			change()
-		}
-		var r *Rewrite
-		during("Prepare", true, func() {}, func() {
-			var err error
-			r, err = packFrozen(s, frozenAt)
-			must(t, err)
-		})
-		change()
-		taken := len(models)
-		during("Take", false, func() {
-			for _, m := range models[durable:] { // Take does not make the commits before it durable
-				models = append(models, m.clone())
-				models[len(models)-1].take()
-			}
-			m.take()
-		}, func() { must(t, s.Take(t.Context(), r)) })
-		mu.Lock()
-		durable = taken
-		clone("after Take")
-		mu.Unlock()
-		must(t, r.Close())
-		change()
-	}
-	must(t, s.Close())
-	held := map[int]bool{}
-	for _, c := range crashes {
-		if i := oneOf(t, c.what, c.fs, models[c.first:c.models]); i >= 0 {
-			held[c.first+i] = true
-		}
-		if t.Failed() {
-			return
-		}
-	}
-	t.Logf("%d crashes left %d of %d states", len(crashes), len(held), len(models))
-	if len(held) < len(models)/3 {
-		t.Errorf("%d crashes left only %d of %d states", len(crashes), len(held), len(models))
-	}
 }
 
 // TestTakeWithEveryOperationFailing lets each operation of Take fail, once. An error that is not
