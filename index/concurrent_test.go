@@ -95,12 +95,10 @@ func TestCancelledQueryEnds(t *testing.T) {
 		p := &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
 		x := openMem(t, Options{Durability: NoSync})
 		fill(t, x, testgen.Uniform(rand.New(rand.NewPCG(1, 1)), checkEvery+1), 50_000)
-		everything := filter.NewSet(
-			filter.Options{Tables: []filter.Table{{Prefix: table.Prefix, Radius: table.Radius,
-				Permute: p.Tables[0].Permute}}})
+		everything := filter.NewLiveSet(0)
 		everything.Add(0)
 		s := x.state.Load()
-		s.plan, s.live[0].Set = p, everything
+		s.plan, s.live[0].LiveSet = p, everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -86,7 +87,7 @@ func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Count
 		return nil, counters, err
 	}
 	s := x.state.Load()
-	newest := liveEpoch{filter.NewSet(x.liveOptions(s.plan)), newRemovedIDs()}
+	newest := x.newEpoch()
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	s.replacedAt.Store(x.recent.mark())
@@ -113,10 +114,10 @@ func (x *Index) packFrozen(
 		return err
 	}
 	defer func() { err = errors.Join(err, packed.Close()) }()
-	filters := x.packedOptions(f.Plan)
-	filters.Source = filter.Source{Expected: int64(packed.Entries), Saved: packed.Filter,
-		All: storedOfEntries(view.Frozen()), Done: x.warn("packed entries")}
-	set := filter.NewSet(filters)
+	filters := x.packedOptions(f.Plan, packed.Entries)
+	filters.Saved, filters.All = packed.Filter, storedOfEntries(view.Frozen())
+	filters.Done = func(err error) { x.warn("packed entries", err) }
+	set := filter.NewPackedSet(filters)
 	if err := set.Wait(ctx); err != nil {
 		set.Close()
 		return err
@@ -142,7 +143,7 @@ func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) erro
 	}
 	next.live, next.tables, next.keys = before.live[1:], x.store.Tables(), before.keys
 	// The filter of the keys is still right, but it has the keys of removed documents as well.
-	keys, err := x.keyFilters(next.tables.PackedBefore(), nil)
+	keys, err := x.keyFilter(next.tables.PackedBefore())
 	if keys != nil {
 		next.keys = keys
 	}
@@ -173,9 +174,9 @@ func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 type state struct {
 	plan   *plan.Plan
 	tables *store.Tables
-	packed *filter.Set // of the packed entries
+	packed *filter.PackedSet
 	live   []liveEpoch // commits write to the last
-	keys   *filter.Set // of the hashes of the keys
+	keys   *filter.KeySet
 
 	// Views of the state that are taken after it was replaced show no write from this position on.
 	replacedAt atomic.Uint64
@@ -188,13 +189,13 @@ func newState(s *state) *state {
 
 // liveEpoch is the part of an epoch that is in memory. Both parts grow with commits.
 type liveEpoch struct {
-	*filter.Set
+	*filter.LiveSet
 	removed *removedIDs
 }
 
 func (l liveEpoch) close() {
-	l.Set.Close()
-	l.removed.close()
+	l.LiveSet.Close()
+	l.removed.Close()
 }
 
 // hold returns the state. Its tables must be released.
@@ -238,30 +239,21 @@ func (s *state) lookUpRemoved(id, position uint64) (answer removal) {
 	return answer
 }
 
-// countRemoved returns how many IDs have been removed since the last compaction, and the memory
-// that they take.
-func (s *state) countRemoved() (ids uint64, bytes int64) {
+// memory returns the memory of the filters and of the removed IDs.
+func (s *state) memory() int64 {
+	bytes := s.packed.Bytes() + s.keys.Bytes()
 	for _, live := range s.live {
-		ids += live.removed.count()
-		bytes += live.removed.bytes()
+		bytes += live.Bytes() + live.removed.bytes()
 	}
-	return ids, bytes
-}
-
-// sets are all filters of the state.
-func (s *state) sets() []*filter.Set {
-	sets := []*filter.Set{s.packed, s.keys}
-	for _, live := range s.live {
-		sets = append(sets, live.Set)
-	}
-	return sets
+	return bytes
 }
 
 func (s *state) close() {
-	for _, set := range []*filter.Set{s.packed, s.keys} {
-		if set != nil {
-			set.Close()
-		}
+	if s.packed != nil {
+		s.packed.Close()
+	}
+	if s.keys != nil {
+		s.keys.Close()
 	}
 	for _, live := range s.live {
 		live.close()
@@ -277,14 +269,12 @@ func (s *state) close() {
 // It takes about 2 bytes per scattered ID, and less if the IDs are adjacent. All methods are safe
 // for concurrent use. lookUp, which searches call, waits for no lock.
 type removedIDs struct {
+	filter.Loading
 	mu     sync.RWMutex
 	ids    *roaring64.Bitmap
 	empty  atomic.Bool // nothing was removed
 	loaded bool        // the IDs that were stored before Open are in ids
 	end    uint64      // all removals have positions among the recent writes before this one
-
-	cancel context.CancelFunc
-	done   chan struct{} // closed when loading has ended
 }
 
 // removal is the answer of lookUp.
@@ -298,40 +288,32 @@ const (
 
 // newRemovedIDs returns an empty set.
 func newRemovedIDs() *removedIDs {
-	r := &removedIDs{ids: roaring64.New(), loaded: true, cancel: func() {},
-		done: make(chan struct{})}
+	r := &removedIDs{ids: roaring64.New(), loaded: true}
 	r.empty.Store(true)
-	close(r.done)
 	return r
 }
 
-// loadRemovedIDs returns a set that reads stored IDs in the background. Until it has read all of
-// them, every ID may be in the set. failed is called with the error that ended the loading, or nil.
-func loadRemovedIDs(stored iter.Seq2[uint64, error], failed func(error)) *removedIDs {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &removedIDs{ids: roaring64.New(), cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
+// load reads stored IDs in the background, and calls done with the error. Until it has read all of
+// them, every ID may be in the set. It must be called before all other methods.
+func (r *removedIDs) load(stored iter.Seq2[uint64, error], done func(error)) {
+	r.loaded = false
+	r.empty.Store(false)
+	r.Start(func(ctx context.Context) error {
 		ids := roaring64.New()
 		for id, err := range stored {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				failed(err)
-				return
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return err
 			}
 			ids.Add(id)
 		}
 		ids.RunOptimize()
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.ids.Or(ids)
 		r.loaded = true
 		r.empty.Store(r.ids.IsEmpty())
-		r.mu.Unlock()
-		failed(nil)
-	}()
-	return r
+		return nil
+	}, done)
 }
 
 // add adds IDs whose removal is about to be applied, the first at a position among the recent
@@ -376,10 +358,4 @@ func (r *removedIDs) bytes() int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return int64(r.ids.GetSizeInBytes())
-}
-
-// close stops the loading and waits for its end.
-func (r *removedIDs) close() {
-	r.cancel()
-	<-r.done
 }

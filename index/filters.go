@@ -1,7 +1,7 @@
 package index
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"iter"
 
@@ -16,26 +16,28 @@ import (
 func (x *Index) startFilters(p *plan.Plan) (err error) {
 	s := newState(&state{plan: p, tables: x.store.Tables()})
 	x.state.Store(s)
-	packed := s.tables.PackedEntries()
-	s.packed, err = x.newFilters("packed entries", x.packedOptions(p), packed,
-		func(v *store.View) filter.Source {
-			return filter.Source{Saved: v.FilterChunks, All: v.Packed(0)}
-		})
-	for epoch := 0; err == nil && epoch < s.tables.Epochs(); epoch++ {
-		var live liveEpoch
-		if live, err = x.loadEpoch(p, epoch); err == nil {
-			s.live = append(s.live, live)
+	packed := x.packedOptions(p, s.tables.PackedEntries())
+	if packed.Entries > 0 {
+		v, done, err := x.loadingView("packed entries")
+		if err != nil {
+			return err
 		}
+		packed.Saved, packed.All, packed.Done = v.FilterChunks, v.Packed(0), done
 	}
-	if err != nil {
-		return err
+	s.packed = filter.NewPackedSet(packed)
+	for epoch := range s.tables.Epochs() {
+		live, err := x.loadEpoch(epoch)
+		if err != nil {
+			return err
+		}
+		s.live = append(s.live, live)
 	}
-	s.keys, err = x.keyFilters(s.tables.PackedBefore(), s.newest().Set)
+	s.keys, err = x.keyFilter(s.tables.PackedBefore())
 	return err
 }
 
 // loadEpoch starts to load an epoch.
-func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
+func (x *Index) loadEpoch(epoch int) (l liveEpoch, err error) {
 	anyLive, anyRemoved := false, false
 	if err = x.withView(func(v *store.View) error {
 		for _, err := range v.Live(epoch, 0) {
@@ -54,27 +56,29 @@ func (x *Index) loadEpoch(p *plan.Plan, epoch int) (l liveEpoch, err error) {
 	}); err != nil {
 		return l, err
 	}
-	l.removed = newRemovedIDs()
+	l = x.newEpoch()
 	if anyRemoved {
-		v, err := x.store.View()
+		v, done, err := x.loadingView("removed IDs")
 		if err != nil {
 			return l, err
 		}
-		warn := x.warn("removed IDs")
-		l.removed = loadRemovedIDs(v.RemovedIn(epoch),
-			func(err error) { warn(errors.Join(err, v.Close())) })
+		l.removed.load(v.RemovedIn(epoch), done)
 	}
-	expected := uint64(0)
 	if anyLive {
-		// all IDs since the last compaction are live
-		expected = max(1, x.counters.NextID-max(x.store.Now().PackedBefore(), 1))
+		v, done, err := x.loadingView("live entries")
+		if err != nil {
+			l.close()
+			return l, err
+		}
+		l.Load(distinct(v.Live(epoch, 0)), done)
 	}
-	l.Set, err = x.newFilters("live entries", x.liveOptions(p), expected,
-		func(v *store.View) filter.Source { return filter.Source{All: distinct(v.Live(epoch, 0))} })
-	if err != nil {
-		l.removed.close()
-	}
-	return l, err
+	return l, nil
+}
+
+// newEpoch returns the part of an empty epoch that is in memory.
+func (x *Index) newEpoch() liveEpoch {
+	_, budget, _ := filter.Shares(x.opts.FilterBytes)
+	return liveEpoch{filter.NewLiveSet(budget), newRemovedIDs()}
 }
 
 // distinct yields each of some ascending fingerprints once.
@@ -101,86 +105,52 @@ const (
 	nearPackedDistance = 3
 )
 
-func (x *Index) packedOptions(p *plan.Plan) filter.Options {
+func (x *Index) packedOptions(p *plan.Plan, entries uint64) filter.PackedOptions {
 	budget, _, _ := filter.Shares(x.opts.FilterBytes)
-	o := filter.Options{Tables: filterTables(p), Budget: budget}
+	o := filter.PackedOptions{Budget: budget, Entries: int64(entries)}
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		o.Tables = append(o.Tables,
+			filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
+	}
 	if k := p.MaxDistance; k > 0 && k <= nearPackedDistance {
 		o.Near = nearPacked
 	}
 	return o
 }
 
-// liveOptions are the options for the fingerprints of an epoch. If they do not fit in memory,
-// every prefix of the plan is probed.
-func (x *Index) liveOptions(p *plan.Plan) filter.Options {
-	_, budget, _ := filter.Shares(x.opts.FilterBytes)
-	return filter.Options{Tables: filterTables(p), Budget: budget, Near: budget, Unfiltered: true}
-}
-
-func filterTables(p *plan.Plan) (tables []filter.Table) {
-	for i := range p.Tables {
-		t := &p.Tables[i]
-		tables = append(tables, filter.Table{Prefix: t.Prefix, Radius: t.Radius,
-			Permute: t.Permute})
-	}
-	return tables
-}
-
-// keyFilters returns the filter of all keys. It loads after the Set after. The stored filter covers
-// the documents with IDs below saved.
-func (x *Index) keyFilters(saved uint64, after *filter.Set) (*filter.Set, error) {
+// keyFilter returns the filter of all keys. The stored filter covers the documents with IDs below
+// saved.
+func (x *Index) keyFilter(saved uint64) (*filter.KeySet, error) {
 	_, _, budget := filter.Shares(x.opts.FilterBytes)
-	expected := x.counters.Documents - x.counters.Bare
+	o := filter.KeyOptions{Budget: budget,
+		Expected: int64(x.counters.Documents - x.counters.Bare)}
 	if x.opts.ReadOnly {
-		expected = 0 // they are for writers
+		o.Expected = 0 // it is for writers
 	}
-	hash := filter.Table{Prefix: filter.KeyPrefix, Permute: func(hash uint64) uint64 {
-		return hash
-	}}
-	return x.newFilters(
-		"keys", filter.Options{Tables: []filter.Table{hash}, Budget: budget}, expected,
-		func(v *store.View) filter.Source {
-			return filter.Source{
-				Saved: func(int) iter.Seq2[[]byte, error] {
-					return v.FilterChunks(store.KeyFilterTable)
-				},
-				All:   v.KeyHashes(),
-				Since: keysSince(v, saved),
-				After: after,
-			}
-		})
+	if o.Expected > 0 {
+		v, done, err := x.loadingView("keys")
+		if err != nil {
+			return nil, err
+		}
+		o.Saved, o.Since, o.All, o.Done =
+			v.FilterChunks(store.KeyFilterTable), keysSince(v, saved), v.KeyHashes(), done
+	}
+	return filter.NewKeySet(o), nil
 }
 
-// newFilters returns filters that begin with the entries of a view of this moment.
-func (x *Index) newFilters(
-	of string, o filter.Options, expected uint64, source func(*store.View) filter.Source,
-) (*filter.Set, error) {
-	if expected == 0 {
-		return filter.NewSet(o), nil
-	}
-	v, err := x.store.View()
-	if err != nil {
-		return nil, err
-	}
-	o.Source = source(v)
-	o.Expected = int64(expected)
-	warn := x.warn(of)
-	o.Done = func(err error) {
-		if closing := v.Close(); err == nil {
-			err = closing
-		}
-		warn(err)
-	}
-	return filter.NewSet(o), nil
+// loadingView returns a view of this moment for the loading of filters, and the function to call
+// with the error of the loading.
+func (x *Index) loadingView(of string) (v *store.View, done func(error), err error) {
+	v, err = x.store.View()
+	return v, func(err error) { x.warn(of, cmp.Or(err, v.Close())) }, err
 }
 
-// warn returns a function that logs the error of filters that could not be made.
-func (x *Index) warn(of string) func(error) {
-	return func(err error) {
-		if err != nil && x.opts.Logger != nil {
-			x.opts.Logger.Warn(fmt.Sprintf(
-				"filters of %s could not be made: queries are slower, and right", of), "error", err)
-		}
+// warn logs the error of filters that could not be made.
+func (x *Index) warn(of string, err error) {
+	if err != nil && x.opts.Logger != nil {
+		x.opts.Logger.Warn(fmt.Sprintf(
+			"filters of %s could not be made: queries are slower, and right", of), "error", err)
 	}
 }
 

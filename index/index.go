@@ -359,9 +359,9 @@ func (x *Index) Stats() Stats {
 	defer state.tables.Release()
 	meta := x.store.Meta()
 	directory, cached := state.tables.PackedMemory()
-	removed, filters := state.countRemoved()
-	for _, set := range state.sets() {
-		filters += set.Bytes()
+	removed := uint64(0)
+	for _, live := range state.live {
+		removed += live.removed.count()
 	}
 	s := Stats{
 		MaxDistance: state.plan.MaxDistance,
@@ -379,7 +379,7 @@ func (x *Index) Stats() Stats {
 		Packed:         state.tables.PackedEntries(),
 		Live:           counters.NextID - max(state.tables.PackedBefore(), 1),
 		Removed:        removed,
-		FilterBytes:    uint64(filters),
+		FilterBytes:    uint64(state.memory()),
 		DirectoryBytes: uint64(directory),
 		CachedBytes:    uint64(cached),
 

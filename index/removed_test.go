@@ -47,17 +47,18 @@ func TestRemovedIDs(t *testing.T) {
 // are read.
 func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	read := make(chan bool)
-	r := loadRemovedIDs(func(yield func(uint64, error) bool) {
+	r := newRemovedIDs()
+	r.load(func(yield func(uint64, error) bool) {
 		<-read
 		yield(7, nil)
 	}, func(err error) { must(t, err) })
-	defer r.close()
+	defer r.Close()
 	if got := r.lookUp(7, 1); got != maybeRemoved {
 		t.Errorf("before the stored IDs are read: %d", got)
 	}
 	r.add([]uint64{8}, 5)
 	close(read)
-	<-r.done
+	must(t, r.Wait(t.Context()))
 	for id, want := range map[uint64]removal{7: removed, 8: removed, 9: notRemoved} {
 		if got := r.lookUp(id, 6); got != want {
 			t.Errorf("ID %d: %d, not %d", id, got, want)

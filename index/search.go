@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/neardup/neardup/internal/filter"
 	"github.com/neardup/neardup/store"
 )
 
@@ -340,8 +341,8 @@ func (r *reader) findLive() (needed bool) {
 		known := false
 		if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
 			for i := range r.s.plan.Tables {
-				r.flips = live.AppendCandidates(r.flips[:0], i,
-					r.s.plan.Tables[i].Permute(r.stored))
+				t := &r.s.plan.Tables[i]
+				r.flips = filter.AppendAll(r.flips[:0], t.Prefix, t.Radius)
 				for _, flips := range r.flips {
 					r.probes = append(r.probes, liveProbe{i, flips})
 				}

@@ -197,11 +197,11 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	h.keepWithin()
 }
 
-// Limit sets the limit of the memory, in bytes.
-func (h *multiIndex) Limit(bytes int64) {
+// Discard discards all fingerprints, and the ones that are added later.
+func (h *multiIndex) Discard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.limit = bytes
+	h.limit = -1
 	h.keepWithin()
 }
 

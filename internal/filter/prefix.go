@@ -1,10 +1,10 @@
 // Package filter avoids searches on disk with filters in memory. A Prefix reports whether a
 // table may hold a fingerprint with some prefix. A multiIndex finds the near fingerprints of
-// a fingerprint. A Set holds the filters of all tables of a plan. It loads in the background
-// and grows.
+// a fingerprint. A PackedSet, a LiveSet and a KeySet use them for the packed entries, the live
+// entries and the keys of an index. They load in the background.
 //
 // A fingerprint that was added is always found, by every goroutine that asks after the
-// addition, also while a Set loads or grows. A Prefix may also report a fingerprint that was
+// addition, also while a set loads or grows. A Prefix may also report a fingerprint that was
 // not added; a multiIndex never does. No filter needs more memory than its budget.
 package filter
 
@@ -170,9 +170,6 @@ func lineBitsFor(prefix int, lines int64) int {
 
 // Bytes returns the memory of the filter.
 func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
-
-// exact reports whether the filter is a bit array, which reports only prefixes that were added.
-func (f *Prefix) exact() bool { return f.form == filterBits }
 
 // split returns the number of the group of 64 prefixes and the position in the group.
 func (f *Prefix) split(permuted uint64) (group uint64, low int) {
