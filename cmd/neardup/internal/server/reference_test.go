@@ -13,19 +13,19 @@ import (
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/cmd/neardup/internal/compare"
-	"github.com/neardup/neardup/cmd/neardup/internal/schema"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-var update = flag.Bool("update", false, "write the generated part of docs/reference/http.md")
+var update = flag.Bool("update", false, "write openapi.json and the generated part of "+
+	"docs/reference/http.md")
 
 const reference = "../../../../docs/reference/http.md"
 
-// TestHTTPReference: docs/reference/http.md lists the calls with their parameters, and the objects
-// with their fields.
+// TestHTTPReference: docs/reference/http.md and openapi.json describe the calls with their
+// parameters, and the objects with their fields.
 func TestHTTPReference(t *testing.T) {
 	page, err := os.ReadFile(reference)
 	must(t, err)
@@ -36,10 +36,11 @@ func TestHTTPReference(t *testing.T) {
 	}
 	want := string(page[:end]) + mark + "\n" + generatedReference()
 	if *update {
-		must(t, os.WriteFile(reference, []byte(want), 0o666))
-	} else if string(page) != want {
-		t.Error("docs/reference/http.md is out of date: go test ./cmd/neardup/internal/server " +
-			"-run HTTPReference -update")
+		must(t, os.WriteFile(reference, []byte(want), 0o666),
+			os.WriteFile("openapi.json", generatedOpenAPI(), 0o666))
+	} else if string(page) != want || !bytes.Equal(openAPI, generatedOpenAPI()) {
+		t.Error("docs/reference/http.md or openapi.json is out of date: " +
+			"go test ./cmd/neardup/internal/server -run HTTPReference -update")
 	}
 }
 
@@ -52,7 +53,7 @@ var printed = map[reflect.Type]string{
 func generatedReference() string {
 	var b strings.Builder
 	var objects []reflect.Type
-	object := func(v any) string {
+	link := func(v any) string {
 		of := reflect.TypeOf(v)
 		if name, is := printed[of]; is {
 			return fmt.Sprintf("[%s](output.md#%s)", name, name)
@@ -69,17 +70,17 @@ func generatedReference() string {
 			b.WriteString("\n")
 		}
 		if c.hasDocuments() {
-			fmt.Fprintf(&b, "Body: %s, several, or a page. Answer to each: %s.\n", object(c.body),
-				object(c.answer))
+			fmt.Fprintf(&b, "Body: %s, several, or a page. Answer to each: %s.\n", link(c.body),
+				link(c.answer))
 		} else if c.body != nil {
-			fmt.Fprintf(&b, "Body: %s, as `application/json`. Answer: %s.\n", object(c.body),
-				object(c.answer))
+			fmt.Fprintf(&b, "Body: %s, as `application/json`. Answer: %s.\n", link(c.body),
+				link(c.answer))
 		} else {
 			status := ""
 			if c.status != 200 {
 				status = fmt.Sprintf(" with status %d", c.status)
 			}
-			fmt.Fprintf(&b, "Answer: %s%s.\n", object(c.answer), status)
+			fmt.Fprintf(&b, "Answer: %s%s.\n", link(c.answer), status)
 		}
 		for i, p := range c.parameters {
 			if i == 0 {
@@ -95,13 +96,13 @@ func generatedReference() string {
 	b.WriteString("\n## Objects\n\n" + wrap("A field that is optional is left out if it is empty. "+
 		"[output.md](output.md) has the objects that subcommands print too: compare, stats and "+
 		"compact.") + "\n")
-	object(api.Failure{})
+	link(api.Failure{})
 	for i := 0; i < len(objects); i++ {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", objects[i].Name())
-		for _, f := range schema.Fields(objects[i]) {
+		for _, f := range fieldsOf(objects[i]) {
 			kind, inner := kindOf(f.Type)
 			if inner != nil {
-				kind = strings.Replace(kind, "object", object(reflect.Zero(inner).Interface()), 1)
+				kind = strings.Replace(kind, "object", link(reflect.Zero(inner).Interface()), 1)
 			}
 			if f.Optional {
 				kind += ", optional"
@@ -126,7 +127,7 @@ func kindOf(t reflect.Type) (kind string, inner reflect.Type) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	s := schema.Of(t, make(map[string]any))
+	s := schemaOf(t, make(object))
 	switch {
 	case s["items"] != nil:
 		kind, inner = kindOf(t.Elem())

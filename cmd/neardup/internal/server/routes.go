@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/subtle"
+	_ "embed"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,7 +19,12 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// call is a call. GET /openapi.json and docs/reference/http.md are generated from its fields.
+// openAPI is the OpenAPI document of the calls.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// call is a call. openapi.json and docs/reference/http.md are generated from its fields.
 type call struct {
 	method, path, name string // the name is in metrics and in the access log
 	summary            string
@@ -101,7 +107,7 @@ func (s *Server) routes() http.Handler {
 	guarded.Handle("GET /metrics", s.metrics.handler())
 	guarded.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(openAPI())
+		w.Write(openAPI)
 	})
 	if s.opts.Page != nil {
 		for _, pattern := range view.Patterns {
