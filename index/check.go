@@ -113,6 +113,9 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 // windowLen returns how many documents go into the next window. A window ends before the second
 // document with one key.
 func windowLen(docs []Document) int {
+	if len(docs) == 1 {
+		return 1
+	}
 	seen := make(map[string]bool, min(len(docs), windowLimit))
 	for i := range docs[:min(len(docs), windowLimit)] {
 		if docs[i].Key != "" && seen[docs[i].Key] {
