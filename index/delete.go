@@ -62,58 +62,86 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	var bare []uint64 // IDs without a record
+	bare, err := x.findBare(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
 	for chunk := range slices.Chunk(ids, deleteChunk) {
-		n, without, err := x.removeRecords(ctx, chunk, 0, func(*Document) bool { return true })
+		n, err := x.removeIDs(ctx, chunk, bare, 0, func(*Document) bool { return true })
 		deleted += n
 		if err != nil {
 			return deleted, err
 		}
-		bare = append(bare, without...)
 	}
-	n, err := x.removeBare(ctx, bare)
-	return deleted + n, err
+	return deleted, nil
 }
 
-// removeRecords removes the documents with these IDs that have a record and that still reports as
-// to be removed, in one commit, and returns the IDs that have no record. It leaves at least least
-// documents in the index.
-func (x *Index) removeRecords(
-	ctx context.Context, ids []uint64, least uint64, still func(*Document) bool,
-) (removed int, without []uint64, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, nil, err
+// findBare returns the stored fingerprints of the documents with these IDs, in ascending order,
+// that have no record. It reads the entries of table 0 if there may be any.
+func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uint64, err error) {
+	if x.Stats().Bare == 0 {
+		return nil, nil
 	}
-	removed, err = x.removeCollected(func(c *change) error {
-		for _, id := range ids {
-			record, found, err := x.store.Record(id)
-			if err != nil {
-				return err
-			}
-			if !found {
-				without = append(without, id)
-			} else if d := documentOf(id, record); x.counters.Documents-uint64(
-				len(c.remove)) > least && still(&d) {
-				c.remove = append(c.remove, d)
-			}
+	var without []uint64
+	for _, id := range ids {
+		_, recorded, err := x.store.Record(id)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return 0, nil, err
+		if !recorded {
+			without = append(without, id)
+		}
 	}
-	return removed, without, nil
+	bare = make(map[uint64]uint64)
+	for first, done := uint64(0), len(without) == 0; !done && err == nil; {
+		err = x.withView(func(v *store.View) error {
+			n := 0
+			for p, err := range v.Postings(first) {
+				if err := cmp.Or(err, ctx.Err()); err != nil {
+					return err
+				}
+				if n >= scanChunk {
+					first = p.Stored
+					return nil
+				}
+				for id := range p.IDs.All() {
+					if n++; id > without[len(without)-1] {
+						break
+					}
+					if _, wanted := slices.BinarySearch(without, id); wanted {
+						bare[id] = p.Stored
+					}
+				}
+			}
+			done = true
+			return nil
+		})
+	}
+	return bare, err
 }
 
-// removeCollected removes, in one commit, the documents that collect adds to a change, and waits
-// until the removals are durable. No other call commits while collect runs.
-func (x *Index) removeCollected(collect func(*change) error) (removed int, err error) {
+// removeIDs removes the documents with these IDs that still reports as to be removed, in one
+// commit, and waits until the removals are durable. bare has the stored fingerprints of documents
+// without a record. removeIDs leaves at least least documents in the index.
+func (x *Index) removeIDs(
+	ctx context.Context, ids []uint64, bare map[uint64]uint64, least uint64,
+	still func(*Document) bool,
+) (removed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	var c change
 	commit, err := func() (*store.Commit, error) {
 		x.commitMu.Lock()
 		defer x.commitMu.Unlock()
-		if err := collect(&c); err != nil {
-			return nil, err
+		for _, id := range ids {
+			d, found, err := x.storedByID(id, bare)
+			if err != nil {
+				return nil, err
+			}
+			if found && x.counters.Documents-uint64(len(c.remove)) > least && still(&d) {
+				c.remove = append(c.remove, d)
+			}
 		}
 		if !c.empty() {
 			if err := x.applyChange(&c); err != nil {
@@ -131,76 +159,18 @@ func (x *Index) removeCollected(collect func(*change) error) (removed int, err e
 	return len(c.remove), nil
 }
 
-// removeBare removes the documents without a record that have these IDs, which must be sorted. It
-// reads the packed entries of table 0.
-func (x *Index) removeBare(ctx context.Context, ids []uint64) (removed int, err error) {
-	if len(ids) == 0 || x.Stats().Bare == 0 {
-		return 0, nil
+// storedByID returns the document that has an ID. The commit lock must be held.
+func (x *Index) storedByID(id uint64, bare map[uint64]uint64) (d Document, found bool, err error) {
+	record, found, err := x.store.Record(id)
+	if found || err != nil {
+		return documentOf(id, record), found, err
 	}
-	for stored, done := uint64(0), false; !done && len(ids) > 0; {
-		var found []Document
-		if found, stored, done, err = x.findBare(ctx, stored, ids); err != nil {
-			return removed, err
-		}
-		for chunk := range slices.Chunk(found, deleteChunk) {
-			n, err := x.removeStill(ctx, chunk)
-			removed += n
-			if err != nil {
-				return removed, err
-			}
-		}
+	stored, found := bare[id]
+	if !found {
+		return Document{}, false, nil
 	}
-	return removed, nil
-}
-
-// findBare looks through some entries of table 0, from a stored fingerprint on, for documents with
-// the given IDs that have no record.
-func (x *Index) findBare(
-	ctx context.Context, first uint64, ids []uint64,
-) (found []Document, next uint64, done bool, err error) {
-	n := 0
-	err = x.withView(func(v *store.View) error {
-		for p, err := range v.Postings(first) {
-			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return err
-			}
-			if n >= scanChunk {
-				next = p.Stored
-				return nil
-			}
-			for id := range p.IDs.All() {
-				if n++; id > ids[len(ids)-1] {
-					break
-				}
-				if _, wanted := slices.BinarySearch(ids, id); wanted {
-					found = append(found, bareDocument(id, p.Stored))
-				}
-			}
-		}
-		done = true
-		return nil
-	})
-	return found, next, done, err
-}
-
-// removeStill removes documents without a record that have not been removed yet.
-func (x *Index) removeStill(ctx context.Context, docs []Document) (int, error) {
-	return x.removeCollected(func(c *change) error {
-		for i := range docs {
-			_, recorded, err := x.store.Record(docs[i].ID)
-			removed := false
-			if err == nil && !recorded {
-				removed, err = x.store.Now().IsRemoved(docs[i].ID)
-			}
-			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return err
-			}
-			if !recorded && !removed {
-				c.remove = append(c.remove, docs[i])
-			}
-		}
-		return nil
-	})
+	removed, err := x.store.Now().IsRemoved(id)
+	return bareDocument(id, stored), !removed, err
 }
 
 // DeleteBefore removes every document that was last stored before the second of t, and returns how
@@ -318,7 +288,7 @@ func (x *Index) deleteRecords(
 			return deleted, err
 		}
 		for ids := range slices.Chunk(ids, chunk) {
-			n, _, err := x.removeRecords(ctx, ids, least, still)
+			n, err := x.removeIDs(ctx, ids, nil, least, still)
 			deleted += n
 			if err != nil {
 				return deleted, err
