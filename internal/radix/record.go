@@ -28,24 +28,10 @@ func Words[W ~uint64](words []W) [][1]uint64 {
 	return unsafe.Slice((*[1]uint64)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// Spread holds the bits of the first word in which records differ.
-type Spread struct{ or, and uint64 }
-
-// NoSpread is the Spread of no records.
-var NoSpread = Spread{or: 0, and: ^uint64(0)}
-
-// Join returns the Spread of the union of two sets of records.
-func (s Spread) Join(t Spread) Spread { return Spread{s.or | t.or, s.and & t.and} }
-
-// Differing returns the bits in which records differ. It is 0 if there are no records.
-func (s Spread) Differing() uint64 { return s.or &^ s.and }
-
-// SpreadOf returns the spread of records.
-func SpreadOf[R Record](records []R) Spread {
-	s := NoSpread
+// Differing returns the bits in which the first words of records differ from a word.
+func Differing[R Record](records []R, from uint64) (bits uint64) {
 	for i := range records {
-		s.or |= records[i][0]
-		s.and &= records[i][0]
+		bits |= records[i][0] ^ from
 	}
-	return s
+	return bits
 }

@@ -25,9 +25,9 @@ func Sort[R Record](a, b []R) []R {
 }
 
 // SortParts sorts the records of all parts by their first words into b, stably: records with
-// equal first words keep the order of the parts, and their order in a part. b must have the
-// length of all parts together. The content of the parts is undefined afterwards. SortParts
-// allocates no memory for records.
+// equal first words keep the order of the parts, and their order in a part. No part may be empty.
+// b must have the length of all parts together. The content of the parts is undefined afterwards.
+// SortParts allocates no memory for records.
 func SortParts[R Record](parts [][]R, b []R) {
 	ends, sorted := distribute(parts, b)
 	if sorted {
@@ -68,11 +68,11 @@ func moved[R Record](records []R, parts [][]R) (used [][]R) {
 // differ. It returns the end of the records of each value of these bits, and whether the records
 // are sorted already, since no other bits differ.
 func distribute[R Record](parts [][]R, b []R) (ends [256]int, sorted bool) {
-	spread := NoSpread
+	differing := uint64(0)
 	for _, a := range parts {
-		spread = spread.Join(SpreadOf(a))
+		differing |= Differing(a, parts[0][0][0])
 	}
-	shift := max(bits.Len64(spread.Differing())-8, 0)
+	shift := max(bits.Len64(differing)-8, 0)
 	for _, a := range parts {
 		for i := range a {
 			ends[byte(a[i][0]>>shift)]++
@@ -101,7 +101,7 @@ func sortDigits[R Record](a, b []R) {
 		insertionSort(a)
 		return
 	}
-	differing := SpreadOf(a).Differing()
+	differing := Differing(a, a[0][0])
 	if differing == 0 {
 		return
 	}

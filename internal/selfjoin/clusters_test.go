@@ -2,6 +2,7 @@ package selfjoin
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,6 +33,7 @@ func naiveComponents(s *Set, k int) [][]Node {
 
 func naiveGather(s *Set, owner []Node) [][]Node {
 	var clusters [][]Node
+	repeated := maps.Collect(s.Repeated())
 	for a := range owner {
 		cluster := []Node{Node(a)}
 		for b := range owner {
@@ -39,7 +41,7 @@ func naiveGather(s *Set, owner []Node) [][]Node {
 				cluster = append(cluster, Node(b))
 			}
 		}
-		if owner[a] == Node(a) && (len(cluster) > 1 || s.Copies(Node(a)) > 1) {
+		if owner[a] == Node(a) && (len(cluster) > 1 || repeated[Node(a)] > 1) {
 			clusters = append(clusters, cluster)
 		}
 	}

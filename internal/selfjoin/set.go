@@ -1,11 +1,9 @@
 package selfjoin
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"math/bits"
-	"slices"
 
 	"github.com/neardup/neardup/internal/hugepages"
 )
@@ -125,16 +123,6 @@ func (s *Set) Len() int { return len(s.fps) }
 
 // Fingerprint returns the fingerprint of a node.
 func (s *Set) Fingerprint(node Node) fp { return s.fps[node] }
-
-// Copies returns the number of occurrences of a node's fingerprint.
-func (s *Set) Copies(node Node) int {
-	i, found := slices.BinarySearchFunc(s.repeats, node,
-		func(r repeat, n Node) int { return cmp.Compare(r.node, n) })
-	if !found {
-		return 1
-	}
-	return s.repeats[i].copies
-}
 
 // Repeated yields the nodes with more than one copy, and the number of copies.
 func (s *Set) Repeated() iter.Seq2[Node, int] {

@@ -31,18 +31,19 @@ func shareOf(fps []fp, number, of int) []fp {
 	return fps[begin:end]
 }
 
-// differing returns the bits in which fingerprints differ.
-func differing(fps []fp) fp { return fp(radix.SpreadOf(radix.Words(fps)).Differing()) }
+// differing returns the bits in which fingerprints differ from one of them, so in which they
+// differ from each other.
+func differing(fps []fp, one fp) fp {
+	return fp(radix.Differing(radix.Words(fps), uint64(one)))
+}
 
-func differingParallel(workers int, fps []fp) fp {
-	spreads := make([]radix.Spread, workers)
-	parallel(workers,
-		func(i int) { spreads[i] = radix.SpreadOf(radix.Words(shareOf(fps, i, workers))) })
-	all := radix.NoSpread
-	for _, s := range spreads {
-		all = all.Join(s)
+func differingParallel(workers int, fps []fp) (all fp) {
+	each := make([]fp, workers)
+	parallel(workers, func(i int) { each[i] = differing(shareOf(fps, i, workers), fps[0]) })
+	for _, bits := range each {
+		all |= bits
 	}
-	return fp(all.Differing())
+	return all
 }
 
 // key takes some bits of a fingerprint: equal blocks have equal keys.
@@ -169,7 +170,7 @@ func sortPlaces(fps []fp) (places []uint32) {
 	eachPart(workers, bounds, func(worker, begin, end int) {
 		n := end - begin
 		copy(fps[begin:end], room[begin:end])
-		if differing(fps[begin:end]) == 0 {
+		if differing(fps[begin:end], fps[begin]) == 0 {
 			return
 		}
 		r := &rooms[worker]

@@ -54,7 +54,7 @@ func (w *worker) group(group, room []fp, c constraint) {
 	if w.join.stop.Load() {
 		return
 	}
-	s := c.split(len(group), w.join.k, differing(group))
+	s := c.split(len(group), w.join.k, differing(group, group[0]))
 	if s.none() {
 		w.compare(group, &c)
 		return
