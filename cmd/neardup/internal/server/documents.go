@@ -177,8 +177,3 @@ func (s *Server) delete(a *answer, r *http.Request, _ url.Values) error {
 	}
 	return a.json(api.Deleted{Deleted: a.documents}, nil)
 }
-
-// stats answers GET /v1/stats.
-func (s *Server) stats(a *answer, r *http.Request, _ url.Values) error {
-	return a.json(s.index.Stats(), nil)
-}

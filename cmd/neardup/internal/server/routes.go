@@ -76,17 +76,25 @@ var calls = []call{
 		"ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200,
 		(*Server).delete},
 	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{},
-		200, (*Server).stats},
+		200, state(func(s *Server) any { return s.index.Stats() })},
 	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of " +
 		"that name is running, return its state.", []parameter{
 		{"name", true, "name of its directory in the directory of --checkpoints"},
 	}, nil, TaskState{}, 202, (*Server).checkpoint},
 	{"GET", "/v1/checkpoint", "checkpointState", "Return the state of the last checkpoint.", nil,
-		nil, TaskState{}, 200, (*Server).checkpointState},
+		nil, TaskState{}, 200, state(func(s *Server) any { return s.checkpointing.get() })},
 	{"POST", "/v1/compact", "compact", "Start a compaction. If one is running, return its state.",
 		nil, nil, TaskState{}, 202, (*Server).compact},
 	{"GET", "/v1/compact", "compactState", "Return the state of the last compaction that a call " +
-		"started.", nil, nil, TaskState{}, 200, (*Server).compactState},
+		"started.", nil, nil, TaskState{}, 200,
+		state(func(s *Server) any { return s.compaction.get() })},
+}
+
+// state returns a call that answers with an object.
+func state(of func(*Server) any) func(*Server, *answer, *http.Request, url.Values) error {
+	return func(s *Server, a *answer, _ *http.Request, _ url.Values) error {
+		return a.json(of(s), nil)
+	}
 }
 
 func (s *Server) routes() http.Handler {

@@ -120,6 +120,9 @@ func New(x *neardup.Index, o Options) *Server {
 		queries:  semaphore.NewWeighted(32),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 		ballast:  make([]byte, 32<<20),
+
+		compaction:    task{state: TaskState{State: "none"}},
+		checkpointing: task{state: TaskState{State: "none"}},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{

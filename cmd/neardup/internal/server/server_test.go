@@ -341,6 +341,11 @@ func TestCompactAndCheckpoint(t *testing.T) {
 			checked++
 		}
 	}
+	for _, path := range []string{"/v1/compact", "/v1/checkpoint"} {
+		if said := finished(t, address+path); said != `{"state":"none"}`+"\n" {
+			t.Errorf("%s before the first: %s", path, said)
+		}
+	}
 	check(200)
 	if status, said := post(t, address+"/v1/compact", ""); status != http.StatusAccepted ||
 		!strings.Contains(said, `"state":"`) {

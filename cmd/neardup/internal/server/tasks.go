@@ -33,9 +33,6 @@ type task struct {
 func (t *task) get() TaskState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state.State == "" {
-		return TaskState{State: "none"}
-	}
 	return t.state
 }
 
@@ -83,11 +80,6 @@ func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
 	}))
 }
 
-// compactState answers GET /v1/compact.
-func (s *Server) compactState(a *answer, _ *http.Request, _ url.Values) error {
-	return a.json(s.compaction.get(), nil)
-}
-
 var checkpointName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
 // checkpoint answers POST /v1/checkpoint.
@@ -111,9 +103,4 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 	return a.json(s.start(&s.checkpointing, name, func(ctx context.Context, _ *TaskState) error {
 		return s.index.Checkpoint(ctx, dir)
 	}))
-}
-
-// checkpointState answers GET /v1/checkpoint.
-func (s *Server) checkpointState(a *answer, _ *http.Request, _ url.Values) error {
-	return a.json(s.checkpointing.get(), nil)
 }
