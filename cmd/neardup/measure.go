@@ -74,12 +74,14 @@ func evalCommand(a *app) *cobra.Command {
 		Use: "eval [flags] {DOCUMENTS PAIRS | --generated SEED}",
 		Short: "Print precision, recall and the losses of a crawler, from labelled or generated " +
 			"documents",
-		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a file of JSON lines
-with a field id. PAIRS is a file of lines with a similarity, a tab, an ID, a tab and an ID. A similarity
-of 0.90 or more is a near-duplicate; below 0.80, or if the pair is not listed, it is none.
+		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a
+file of JSON lines with a field id. PAIRS is a file of lines with a similarity,
+a tab, an ID, a tab and an ID. A similarity of 0.90 or more is a near-duplicate;
+below 0.80, or if the pair is not listed, it is none.
 
-With --generated, the documents are short pages of one template: references, products, cheat sheets and
-notices in five scripts, with two fetches of each page.`,
+With --generated, the documents are short pages of one template: references,
+products, cheat sheets and notices in five scripts, with two fetches of each
+page.`,
 		Example: `  neardup eval --content-field text docs.jsonl pairs.tsv
   neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv
   neardup eval --generated 1`,
@@ -121,11 +123,10 @@ notices in five scripts, with two fetches of each page.`,
 				return err
 			}
 		}
-		limit := limits.rule(*k)
-		if err := limit.Check(); err != nil {
+		rule := limits.rule(*k)
+		if err := rule.Check(); err != nil {
 			return usageError{err}
 		}
-		rule := eval.Rule(limit)
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
 			if report, err = labelled.Measure(ctx, rule, limits.siteTexts); err != nil {
 				return nil, err

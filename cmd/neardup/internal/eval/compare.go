@@ -34,7 +34,7 @@ const bytesPerDocument = 8 + 32 + 4
 // method returns the rule of the report as a method, without its speed.
 func (r *Report) method() Method {
 	return Method{
-		Name:             fmt.Sprintf("neardup, k=%d", r.Default.MaxDistance),
+		Name:             fmt.Sprintf("neardup, k=%d", r.Default.Rule.MaxDistance),
 		BytesPerDocument: bytesPerDocument,
 		Score:            r.Default.Score, Deviation: r.Default.Deviation, Crawl: r.Crawl,
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/internal/match"
 )
 
 func TestShinglesAndCharacters(t *testing.T) {
@@ -201,7 +202,7 @@ func TestCompare(t *testing.T) {
 		1); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
 		t.Errorf("digests: %+v", got)
 	}
-	report := measured(t, l, Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1,
+	report := measured(t, l, match.Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1,
 		MaxLengthRatio: -1})
 	methods, err := l.Compare(t.Context(), report, []*page.Signer{signer})
 	if err != nil || len(methods) != 8 {
@@ -277,7 +278,7 @@ func TestCrawl(t *testing.T) {
 		{.95, "h", "a"}, // nothing to compare
 	})
 	must(t, err)
-	rule := Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
+	rule := match.Rule{MaxDistance: 2, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	// d is dropped. The ninth document is near only d, which is not stored.
 	want := Crawl{
 		Distinct: 3, Dropped: 1, DroppedPerMillion: 1e6 / 3., Duplicates: 3, Stored: 1,

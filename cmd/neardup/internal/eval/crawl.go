@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 )
 
 // droppedWeight is the number of stored near-duplicates that cost as much as one dropped distinct
@@ -41,7 +42,7 @@ type found struct {
 
 // crawlIndex crawls the documents of a seed with an index, and returns which of them it stored.
 func (l *Labelled) crawlIndex(
-	ctx context.Context, seed int, rule Rule, siteTexts int,
+	ctx context.Context, seed int, rule match.Rule, siteTexts int,
 ) (stored []bool, err error) {
 	x, err := index.Open("crawl", &index.Options{
 		FS: vfs.NewMem(), Durability: index.NoSync,

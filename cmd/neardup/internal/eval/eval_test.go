@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
@@ -55,7 +56,7 @@ func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 
 // naive scores a rule pair by pair, directly from the definitions.
 func naive(
-	docs []*Document, pairs []Pair, r Rule, seed int,
+	docs []*Document, pairs []Pair, r match.Rule, seed int,
 ) (positive int, negative int64, s Score) {
 	similarity := map[[2]int]float64{}
 	for _, p := range pairs {
@@ -126,8 +127,12 @@ func TestMeasureMatchesDefinition(t *testing.T) {
 		docs, pairs := world(rng, 40+rng.IntN(160), seeds)
 		labelled, err := Label(docs, pairs)
 		must(t, err)
-		rule := Rule{rng.IntN(MaxDistance + 1), 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2),
-			30 * rng.IntN(2), []float64{1, 1.125, 1.3, -1}[rng.IntN(4)]}
+		rule := match.Rule{
+			MaxDistance:        rng.IntN(MaxDistance + 1),
+			MaxShingleDistance: 5 + rng.IntN(120) - 200*rng.IntN(2)*rng.IntN(2),
+			ShortAllowance:     30 * rng.IntN(2),
+			MaxLengthRatio:     []float64{1, 1.125, 1.3, -1}[rng.IntN(4)],
+		}
 		report := measured(t, labelled, rule)
 		points := []Point{report.Default}
 		for _, c := range report.Curves {

@@ -26,7 +26,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s: %+v, want half as many positive pairs as documents, and no pair that "+
 				"is left out", kind, labelled.Numbers)
 		}
-		report := measured(t, labelled, Rule(match.Default(7)))
+		report := measured(t, labelled, match.Default(7))
 		t.Logf("%s: %+v, %+v", kind, report.Default.Score, report.Crawl)
 		if report.Default.Recall < 0.9 || report.Crawl.Distinct != report.Crawl.Duplicates {
 			t.Errorf("%s: recall %.3f, want at least 0.9; %+v", kind,

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"github.com/neardup/neardup/fingerprint"
 )
 
 var (
@@ -134,19 +132,6 @@ func (l *Labelled) different() (pairs int64) {
 	return pairs
 }
 
-// eachNear calls found for each pair of compared documents whose fingerprints of one seed are
-// within MaxDistance bits. It is called like do of eachPair.
-func (l *Labelled) eachNear(seed int, found func(later, earlier int, apart apart)) {
-	fps := make([]fingerprint.Fingerprint, len(l.docs))
-	for i, d := range l.docs {
-		fps[i] = d.Signatures[seed].Fingerprint
-	}
-	near := func(a, b fingerprint.Fingerprint) bool { return a.Distance(b) <= MaxDistance }
-	eachPair(l, fps, near, func(later, earlier int) {
-		found(later, earlier, l.apart(seed, later, earlier))
-	})
-}
-
 // eachPair calls do for each pair of compared documents for which near returns true. values has one
 // value per document. Several goroutines call do; one goroutine handles all pairs of a later
 // document. It examines all pairs: a distance of 16 bits of 64 rules out every table of prefixes.
@@ -170,24 +155,4 @@ func eachPair[V any](l *Labelled, values []V, near func(a, b V) bool, do func(la
 // compared reports whether a pair counts.
 func (l *Labelled) compared(a, b int) bool {
 	return !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b)
-}
-
-// apart holds the differences between the documents of a pair.
-type apart struct {
-	distance int
-	shingle  int     // -1 if one of them has no Shingles
-	ratio    float64 // of their lengths; 0 if one is unknown
-	longer   int     // length in tokens; 0 if one is unknown
-}
-
-func (l *Labelled) apart(seed, a, b int) apart {
-	x, y := &l.docs[a].Signatures[seed], &l.docs[b].Signatures[seed]
-	d := apart{distance: x.Fingerprint.Distance(y.Fingerprint), shingle: -1}
-	// a document read as a fingerprint has no Shingles
-	if !x.Shingles.IsZero() && !y.Shingles.IsZero() {
-		d.shingle = x.Shingles.Distance(y.Shingles)
-		d.longer = max(x.Tokens, y.Tokens)
-		d.ratio = float64(d.longer) / float64(max(1, min(x.Tokens, y.Tokens)))
-	}
-	return d
 }

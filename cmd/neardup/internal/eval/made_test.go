@@ -82,11 +82,11 @@ func measureTexts(
 	}
 	labelled, err := Label(docs, labels)
 	must(t, err)
-	return analyzer, measured(t, labelled, Rule(match.Default(k)))
+	return analyzer, measured(t, labelled, match.Default(k))
 }
 
 // measured returns the result of Measure.
-func measured(t *testing.T, l *Labelled, rule Rule) *Report {
+func measured(t *testing.T, l *Labelled, rule match.Rule) *Report {
 	t.Helper()
 	report, err := l.Measure(t.Context(), rule, 0)
 	must(t, err)

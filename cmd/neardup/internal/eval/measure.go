@@ -5,23 +5,12 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 )
 
 // MaxDistance is the largest measured k.
 const MaxDistance = 16
-
-// Rule is a match rule to measure.
-type Rule match.Rule
-
-// confirms reports whether the shingles and the lengths let a pair match.
-func (r Rule) confirms(a *apart) bool {
-	if r.MaxShingleDistance >= 0 && a.shingle >= 0 &&
-		a.distance+a.shingle > match.Rule(r).Limit(a.longer) {
-		return false
-	}
-	return r.MaxLengthRatio < 0 || a.ratio <= r.MaxLengthRatio
-}
 
 // counts holds the results of one seed under a rule.
 type counts struct {
@@ -32,14 +21,21 @@ type counts struct {
 
 const unconfirmed, confirmed = 0, 1 // first index of counts.near
 
-func (l *Labelled) counts(seed int, r Rule) *counts {
+func (l *Labelled) counts(seed int, rule match.Rule) *counts {
 	c := new(counts)
-	l.eachNear(seed, func(later, earlier int, apart apart) {
-		by := unconfirmed
-		if r.confirms(&apart) {
+	fps := make([]fingerprint.Fingerprint, len(l.docs))
+	for i, d := range l.docs {
+		fps[i] = d.Signatures[seed].Fingerprint
+	}
+	near := func(a, b fingerprint.Fingerprint) bool { return a.Distance(b) <= MaxDistance }
+	eachPair(l, fps, near, func(later, earlier int) {
+		a, b := l.docs[later].Signatures[seed], l.docs[earlier].Signatures[seed]
+		distance, by := a.Fingerprint.Distance(b.Fingerprint), unconfirmed
+		// a document that was read as a fingerprint has nothing else to compare
+		if a.Shingles.IsZero() || b.Shingles.IsZero() || rule.Allows(distance, a, b) {
 			by = confirmed
 		}
-		switch n := &c.near[by][apart.distance]; l.labels[ordered(later, earlier)].class {
+		switch n := &c.near[by][distance]; l.labels[ordered(later, earlier)].class {
 		case positive:
 			n.positive.Add(1)
 		case negative, unlisted:
@@ -141,7 +137,7 @@ type Curve struct {
 
 // Point is the mean score of a rule over all seeds.
 type Point struct {
-	Rule
+	Rule match.Rule
 	Score
 	Deviation Score
 }
@@ -149,7 +145,9 @@ type Point struct {
 // Measure scores the rule, and every k from 0 to MaxDistance with and without the other
 // conditions of the rule. It also crawls the documents with an index. A document whose ID is a
 // URL belongs to the site of its host: see index.Options.SiteTexts.
-func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Report, error) {
+func (l *Labelled) Measure(
+	ctx context.Context, rule match.Rule, siteTexts int,
+) (*Report, error) {
 	r := &Report{Numbers: l.Numbers}
 	if len(l.docs) > 0 {
 		r.Seeds = len(l.docs[0].Signatures)
@@ -158,9 +156,9 @@ func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Repo
 	for seed := range r.Seeds {
 		m.seeds = append(m.seeds, l.counts(seed, rule))
 	}
-	alone := Rule{MaxShingleDistance: -1, MaxLengthRatio: -1}
+	alone := match.Rule{MaxShingleDistance: -1, MaxLengthRatio: -1}
 	r.Curves = append(r.Curves, m.curve("fingerprints alone", alone))
-	if rule.confirming() {
+	if confirming(rule) {
 		r.Curves = append(r.Curves, m.curve("the rule", rule))
 	}
 	r.Default = m.point(rule)
@@ -176,17 +174,17 @@ func (l *Labelled) Measure(ctx context.Context, rule Rule, siteTexts int) (*Repo
 }
 
 // confirming reports whether the rule has other conditions than k.
-func (r Rule) confirming() bool { return r.MaxShingleDistance >= 0 || r.MaxLengthRatio >= 0 }
+func confirming(r match.Rule) bool { return r.MaxShingleDistance >= 0 || r.MaxLengthRatio >= 0 }
 
 type measure struct {
 	*Labelled
 	seeds []*counts
 }
 
-func (m *measure) point(r Rule) Point {
+func (m *measure) point(r match.Rule) Point {
 	scores := make([]Score, len(m.seeds))
 	for i, c := range m.seeds {
-		scores[i] = m.score(c.matching(r.MaxDistance, !r.confirming()))
+		scores[i] = m.score(c.matching(r.MaxDistance, !confirming(r)))
 	}
 	p := Point{Rule: r}
 	p.Score, p.Deviation = meanOf(scores)
@@ -194,7 +192,7 @@ func (m *measure) point(r Rule) Point {
 }
 
 // curve scores a rule for each k.
-func (m *measure) curve(name string, r Rule) Curve {
+func (m *measure) curve(name string, r match.Rule) Curve {
 	c := Curve{Name: name}
 	for r.MaxDistance = range MaxDistance + 1 {
 		c.Points = append(c.Points, m.point(r))

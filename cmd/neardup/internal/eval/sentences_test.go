@@ -71,7 +71,7 @@ func TestTextsOfOneSubject(t *testing.T) {
 	}
 	labelled, err := Label(places, nil)
 	must(t, err)
-	report := measured(t, labelled, Rule(match.Default(k)))
+	report := measured(t, labelled, match.Default(k))
 	got := report.Default
 	t.Logf("%d sentences, %d pairs of texts for each of %d seeds: false pairs per billion %.0f "+
 		"±%.0f, with k = 3 %.0f; by the first fingerprint alone %.0f, with k = 3 %.0f",

@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/figure"
-	"github.com/neardup/neardup/internal/match"
 )
 
 // WriteTable writes a report as a text table.
@@ -21,10 +20,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 		fmt.Fprintln(t, "k\tprecision\t\trecall\t\tF1\t\tfalse pairs\tper billion\t")
 		for _, p := range c.Points {
 			best := ""
-			if p.MaxDistance == c.BestK {
+			if p.Rule.MaxDistance == c.BestK {
 				best = " best"
 			}
-			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.MaxDistance,
+			fmt.Fprintf(t, "%d\t%s%.1f\t%.0f\t%s\n", p.Rule.MaxDistance,
 				scoreCells(p.Score, p.Deviation), p.FalsePairs, p.FalsePairsPerBillion, best)
 		}
 		if err := t.Flush(); err != nil {
@@ -45,7 +44,7 @@ func (r *Report) WriteMethods(w io.Writer) error {
 	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; loss counts a dropped document "+
 		"%d times, per million documents\n",
 		r.Crawl.Distinct, r.Crawl.Duplicates, droppedWeight)
-	fmt.Fprintf(w, "the rule is %v\n\n", match.Rule(r.Default.Rule))
+	fmt.Fprintf(w, "the rule is %v\n\n", r.Default.Rule)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "method\tprecision\t\trecall\t\tF1\t\tfalse pairs\tdropped per million\tstored "+
 		"per million\tloss\t")
@@ -78,7 +77,7 @@ func (r *Report) Plot(name string) error {
 		precision := figure.Line{Name: "precision, " + c.Name, Color: i}
 		recall := figure.Line{Name: "recall, " + c.Name, Color: i, Dashed: true}
 		for _, p := range c.Points {
-			k := float64(p.MaxDistance)
+			k := float64(p.Rule.MaxDistance)
 			precision.X, precision.Y = append(precision.X, k), append(precision.Y, p.Precision)
 			recall.X, recall.Y = append(recall.X, k), append(recall.Y, p.Recall)
 		}
