@@ -19,10 +19,10 @@ func compareCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "compare [flags] A B",
 		Short: "Explain why two documents match or do not match",
-		Long: `Print the distances and lengths of two documents, the limits, and the words that differ:
-[-words in A only-] {+words in B only+}. A and B are each a file, - for standard input, or a key in
-the index. With --in, they are keys of documents of that input. The words of a key in an index are not
-known.`,
+		Long: `Print the distances and lengths of two documents, the limits, and the words that
+differ: [-words in A only-] {+words in B only+}. A and B are each a file, - for
+standard input, or a key in the index. With --in, they are keys of documents of
+that input. The words of a key in an index are not known.`,
 		Example: `  neardup compare a.html b.html
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
   curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,

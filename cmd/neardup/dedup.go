@@ -25,17 +25,19 @@ func dedupCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "dedup [flags] INPUT...",
 		Short: "Check documents against the stored ones, store the new ones, print a verdict each",
-		Long: `Check each document against the stored documents and store it if it is new. The verdict of a
-document is new, changed (a stored document with its key had another text), unchanged, duplicate (of
-the stored document that "of" names) or skipped.
+		Long: `Check each document against the stored documents and store it if it is new. The
+verdict of a document is new, changed (a stored document with its key had
+another text), unchanged, duplicate (of the stored document that "of" names) or
+skipped.
 
-Inputs are files or folders of web archives (WARC, WET, WACZ), JSON, JSON lines, HTML or text, plain,
-compressed or in archives; - is standard input.
+Inputs are files or folders of web archives (WARC, WET, WACZ), JSON, JSON lines,
+HTML or text, plain, compressed or in archives; - is standard input.
 
-With --emit new, the records of documents that are new or changed are printed as they are in the
-inputs: JSON lines, or records of web archives. All inputs must be of one kind. Of a web archive,
-warcinfo records are printed too, and no other records that are not documents. A record is printed
-after its verdict is durable.`,
+With --emit new, the records of documents that are new or changed are printed as
+they are in the inputs: JSON lines, or records of web archives. All inputs must
+be of one kind. Of a web archive, warcinfo records are printed too, and no other
+records that are not documents. A record is printed after its verdict is
+durable.`,
 		Example: `  neardup dedup --index crawl.index pages.warc.gz
   neardup dedup --index crawl.index --emit new --output kept.warc.gz pages.warc.gz
   neardup dedup --report report.html folder/`,

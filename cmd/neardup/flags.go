@@ -83,6 +83,15 @@ func (c *call) distanceFlag(k, most int, usage string) *int {
 	return value
 }
 
+// givenDistance returns the value k of --max-distance as an option of the index, in which 0 is the
+// default.
+func (c *call) givenDistance(k int) int {
+	if c.given("max-distance") {
+		return cmp.Or(k, index.Exact)
+	}
+	return 0
+}
+
 // countFlag defines a flag with a number of documents, such as 1000000 or 1e6.
 func (c *call) countFlag(name, text, usage string) *int64 {
 	value := new(int64)
@@ -303,10 +312,8 @@ func (f *indexFlags) retentionFlags() *indexFlags {
 
 // options returns the options to open or create the index.
 func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
-	o := &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache}}
-	if f.call.given("max-distance") {
-		o.Index.MaxDistance = cmp.Or(*f.k, index.Exact)
-	}
+	o := &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache,
+		MaxDistance: f.call.givenDistance(*f.k)}}
 	o.Compaction.Expiry = f.expiry
 	return o
 }
@@ -319,7 +326,7 @@ func (f *indexFlags) absent() bool {
 
 // read opens the index for reading, calls do and closes the index.
 func (f *indexFlags) read(do func(x *index.Index) error) error {
-	x, err := index.Open(f.dir, &index.Options{ReadOnly: true, CacheBytes: f.cache})
+	x, err := index.Open(f.dir, &index.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -336,7 +343,7 @@ func (f *indexFlags) exist() bool {
 // name of its analyzer; "" is any.
 func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
 	return neardup.Open(f.dir, &neardup.Options{Bare: true,
-		Index: index.Options{ReadOnly: true, CacheBytes: f.cache, Analyzer: analyzer}})
+		Index: index.Options{ReadOnly: true, Analyzer: analyzer}})
 }
 
 // matchFlags are the flags of the rule of a match, except k.

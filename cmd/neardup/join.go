@@ -21,11 +21,11 @@ func pairsCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "pairs (--index DIR | LIST...) [flags]",
 		Short: "Print every pair of near-duplicates of an index or of lists of fingerprints",
-		Long: `Print every pair of near-duplicates once. Equal fingerprints are one member of a pair, with a count;
-clusters lists all documents with equal fingerprints.
+		Long: `Print every pair of near-duplicates once. Equal fingerprints are one member of a
+pair, with a count; clusters lists all documents with equal fingerprints.
 
-With --compat simhash-cpp, pairs takes the flags of simhash-find-all (-b -d -i -o) and prints what
-simhash-find-all prints.`,
+With --compat simhash-cpp, pairs takes the flags -b, -d, -i and -o of
+simhash-find-all, and prints what simhash-find-all prints.`,
 		Example: `  neardup pairs --index crawl.index
   neardup pairs --max-distance 3 fingerprints.txt`,
 	})
@@ -59,13 +59,14 @@ func clustersCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "clusters (--index DIR | LIST...) [flags]",
 		Short: "Print the clusters of near-duplicates of an index or of lists of fingerprints",
-		Long: `Print the clusters of near-duplicates. A cluster is a set of documents that a chain of pairs connects:
-the two ends of the chain may have little in common. With --star, each member is within
---max-distance of the document that is kept, so that the member can be deleted safely; a chain may
-then give several clusters. The document that is kept is the first one that was added or listed.
+		Long: `Print the clusters of near-duplicates. A cluster is a set of documents that a
+chain of pairs connects: the two ends of the chain may have little in common.
+With --star, each member is within --max-distance of the document that is kept,
+so that the member can be deleted safely; a chain may then give several
+clusters. The document that is kept is the first one that was added or listed.
 
-With --compat simhash-cpp, clusters takes the flags of simhash-find-clusters (-b -d -i -o) and prints
-what simhash-find-clusters prints.`,
+With --compat simhash-cpp, clusters takes the flags -b, -d, -i and -o of
+simhash-find-clusters, and prints what simhash-find-clusters prints.`,
 		Example: `  neardup clusters --index crawl.index
   neardup clusters --index crawl.index --removals | neardup delete --index crawl.index --ids -`,
 	})
@@ -202,10 +203,7 @@ func (j *joining) run(
 		}
 		return withSource(lists)
 	}
-	o := index.JoinOptions{Stars: j.stars}
-	if c.given("max-distance") {
-		o.MaxDistance = cmp.Or(j.k, index.Exact)
-	}
+	o := index.JoinOptions{Stars: j.stars, MaxDistance: c.givenDistance(j.k)}
 	return j.indexes.read(func(x *index.Index) error { return withSource(groups.OfIndex(x, o)) })
 }
 

@@ -20,8 +20,8 @@ func fingerprintCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "fingerprint [flags] INPUT...",
 		Short: "Print the fingerprints of documents",
-		Long: `Print a line per document: the fingerprint (16 hex digits), a tab and the key. import reads these
-lines.
+		Long: `Print a line per document: the fingerprint (16 hex digits), a tab and the key.
+import reads these lines.
 
 ` + quotedKeys,
 		Example: `  neardup fingerprint page.html
@@ -55,9 +55,10 @@ func importCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "import --index DIR [flags] INPUT...",
 		Short: "Load fingerprints or exported documents in bulk",
-		Long: `Load documents in bulk into an index that no other process has open: one export of an index, or lists
-of fingerprints. Lists are lines of a fingerprint, a tab and a key, 8 bytes little-endian per
-fingerprint (files named .u64le) or JSON lines.
+		Long: `Load documents in bulk into an index that no other process has open: one export
+of an index, or lists of fingerprints. Lists are lines of a fingerprint, a tab
+and a key, 8 bytes little-endian per fingerprint (files named .u64le) or JSON
+lines.
 
 ` + quotedKeys,
 		Example: `  neardup export --index old | neardup import --index new -

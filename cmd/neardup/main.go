@@ -108,9 +108,10 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Find near-duplicate documents with a persistent index",
 		Long: `neardup finds near-duplicate documents with a persistent index.
 
-Results go to standard output, all else goes to standard error. Exit codes: 0 success; 1 failure;
-2 wrong usage; 3 the inputs have no document; 4 a damaged index, or an input that is broken or not
-recognized (the other inputs are processed); 130 interrupted.`,
+Results go to standard output, all else goes to standard error. Exit codes: 0
+success; 1 failure; 2 wrong usage; 3 the inputs have no document; 4 a damaged
+index, or an input that is broken or not recognized (the other inputs are
+processed); 130 interrupted.`,
 		Example:                    "  neardup dedup --index crawl.index pages.warc.gz",
 		Version:                    fmt.Sprintf("%s, index format %d", version, store.Format),
 		SuggestionsMinimumDistance: 2,

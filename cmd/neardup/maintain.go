@@ -27,9 +27,9 @@ func compactCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "compact --index DIR [flags]",
 		Short: "Pack the tables, reclaim the space of deleted documents, or change the plan",
-		Long: `Pack the tables and reclaim the space of deleted documents. No other process may have the index open.
-With --plan, the index gets other tables, and with --max-distance another largest distance and the best
-tables for it.`,
+		Long: `Pack the tables and reclaim the space of deleted documents. No other process may
+have the index open. With --plan, the index gets other tables, and with
+--max-distance another largest distance and the best tables for it.`,
 		Example: `  neardup compact --index ix
   neardup compact --index ix --max-distance 3`,
 		Args: cobra.NoArgs,
@@ -87,8 +87,9 @@ func deleteCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "delete --index DIR [flags] KEY...",
 		Short: "Delete documents by key or by ID",
-		Long: `Delete the documents with these keys; - reads keys from standard input, one per line. With --ids, the
-arguments or lines are IDs. An ID is never used again: a document that was stored again stays.
+		Long: `Delete the documents with these keys; - reads keys from standard input, one per
+line. With --ids, the arguments or lines are IDs. An ID is never used again: a
+document that was stored again stays.
 
 ` + quotedKeys,
 		Example: `  neardup delete --index ix http://example.org/
@@ -209,9 +210,10 @@ func (c *call) nameBatches(do func(names []string) error) error {
 
 func checkpointCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:     "checkpoint --index DIR DEST",
-		Short:   "Copy an index to DEST; files are linked if possible",
-		Long:    `Make a copy of an index that no other process has open. DEST must be empty or not exist.`,
+		Use:   "checkpoint --index DIR DEST",
+		Short: "Copy an index to DEST; files are linked if possible",
+		Long: `Make a copy of an index that no other process has open. DEST must be empty or
+not exist.`,
 		Example: `  neardup checkpoint --index ix /backup/monday`,
 		Args:    cobra.ExactArgs(1),
 	})
@@ -240,9 +242,10 @@ var errProblems = errors.New(
 
 func verifyCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use:     "verify --index DIR",
-		Short:   "Check the consistency of an index; print a JSON line per problem",
-		Long:    `Check records, keys and tables of an index against each other. The exit code is 4 if there is a problem.`,
+		Use:   "verify --index DIR",
+		Short: "Check the consistency of an index; print a JSON line per problem",
+		Long: `Check records, keys and tables of an index against each other. The exit code is
+4 if there is a problem.`,
 		Example: `  neardup verify --index ix`,
 		Args:    cobra.NoArgs,
 	})
@@ -292,8 +295,9 @@ func repairCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "repair --index DIR [flags] DEST",
 		Short: "Copy the readable documents of a damaged index into a new index in DEST",
-		Long: `Copy every readable document of a damaged index into a new index in DEST, which must not exist.
---max-distance and --analyzer are needed only if the index itself cannot tell them.`,
+		Long: `Copy every readable document of a damaged index into a new index in DEST, which
+must not exist. --max-distance and --analyzer are needed only if the index
+itself cannot tell them.`,
 		Example: `  neardup repair --index damaged repaired`,
 		Args:    cobra.ExactArgs(1),
 	})

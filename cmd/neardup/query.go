@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,18 +27,20 @@ func queryCommand(a *app) *cobra.Command {
 		Short: "Print the stored documents near each input; store nothing",
 		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
 
-With --key, the input is the page of this key, and the output explains the verdict that dedup would
-return for it: it compares the page with the nearest stored documents, as compare does. Without an
-input, the stored document with this key takes its place. An index does not have the keys of
-duplicates, unless they were stored with --keep-duplicates.
+With --key, the input is the page of this key, and the output explains the
+verdict that dedup would return for it: it compares the page with the nearest
+stored documents, as compare does. Without an input, the stored document with
+this key takes its place. An index does not have the keys of duplicates, unless
+they were stored with --keep-duplicates.
 
-With --scan, all inputs are compared with a file of fingerprints in one pass over the file.`,
+With --scan, all inputs are compared with a file of fingerprints in one pass
+over the file.`,
 		Example: `  neardup query --index crawl.index page.html
   neardup query --index crawl.index --key http://example.org/ page.html
   neardup query --scan fingerprints.u64le pages.jsonl`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag()
-	q := &querying{call: c, indexes: c.indexFlag().cacheFlag()}
+	q := &querying{call: c, indexes: c.indexFlag()}
 	c.flags.StringVar(&q.scanned, "scan", "",
 		"`file` of fingerprints to compare with all inputs at once, instead of an index")
 	c.flags.StringVar(&q.key, "key", "",
@@ -116,14 +117,6 @@ func (q *querying) withIndex(do func(*neardup.Index) error) error {
 	return errors.Join(do(x), x.Close())
 }
 
-// within returns the largest distance of a match; 0 stands for the distance of the index.
-func (q *querying) within() int {
-	if q.call.given("max-distance") {
-		return cmp.Or(*q.k, index.Exact)
-	}
-	return 0
-}
-
 // run answers for the documents of the inputs.
 func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentReader) error {
 	most := queryBatches
@@ -136,7 +129,7 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 		queries := make([]index.Query, len(inputs))
 		for n, i := range inputs {
 			queries[n] = index.Query{Signature: i.Document.Signature(), Scope: i.Document.Scope,
-				MaxDistance: q.within()}
+				MaxDistance: q.call.givenDistance(*q.k)}
 		}
 		for answer, err := range x.QueryBatch(ctx, queries) {
 			if err != nil {

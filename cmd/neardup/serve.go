@@ -29,9 +29,9 @@ func serveCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "serve --index DIR [flags]",
 		Short: "Share an index with crawlers in other processes, over HTTP",
-		Long: `Serve the HTTP API of docs/reference/http.md. Without --token-file, the address must be a loopback address.
-SIGTERM and SIGINT end the server after it has answered the current requests. Answered documents are
-stored.`,
+		Long: `Serve the HTTP API of docs/reference/http.md. Without --token-file, the address
+must be a loopback address. SIGTERM and SIGINT end the server after it has
+answered the current requests. Answered documents are stored.`,
 		Example: `  neardup serve --index crawl.index
   neardup serve --index crawl.index --listen :7490 --token-file token --tls-cert cert.pem --tls-key key.pem`,
 		Args: cobra.NoArgs,
