@@ -142,27 +142,23 @@ func (b *builder) removeReplaced() error {
 
 // writeTables writes all tables from the entries of table 0: the stored entries, merged with
 // the added entries, in ascending order.
-func (b *builder) writeTables() error {
+func (b *builder) writeTables() (err error) {
 	t := b.newTables()
-	err := b.writeTablesOf(b.view, t)
 	b.filters = t.filters
-	return errors.Join(err, t.close())
-}
-
-func (b *builder) writeTablesOf(v *store.View, t *tables) error {
+	defer func() { err = errors.Join(err, t.close()) }()
 	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
 	defer stop()
 	next := addedEntries{runs: runs}
 	if err := next.advance(); err != nil {
 		return err
 	}
-	gone, err := v.Removed()
+	gone, err := b.view.Removed()
 	if err != nil {
 		return err
 	}
 	gone.Or(b.replaced)
 	old := uint64(0)
-	for p, err := range v.Entries(0) {
+	for p, err := range b.view.Entries(0) {
 		if old%batchLen == 0 && err == nil {
 			err = b.ctx.Err()
 		}

@@ -68,12 +68,7 @@ func Load(
 		if err != nil {
 			return err
 		}
-		done := false
-		defer func() {
-			if !done { // docs may have panicked
-				err = errors.Join(err, b.close())
-			}
-		}()
+		defer func() { err = errors.Join(err, b.close()) }() // docs may panic
 		now := time.Now
 		if opts.Index.Now != nil {
 			now = opts.Index.Now
@@ -88,7 +83,6 @@ func Load(
 		if err := b.finish(); err != nil {
 			return err
 		}
-		done = true
 		return afterwards(b.close())
 	})
 	if err != nil {
