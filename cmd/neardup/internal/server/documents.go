@@ -29,7 +29,7 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 			if n >= len(verdicts) {
 				return nil, failed
 			}
-			s.metrics.verdicts[verdicts[n].Status].Inc()
+			s.metrics.verdicts[verdicts[n].Status].Add(1)
 			checked = wire.Checked(w.items[n].key, &w.docs[n].Fingerprint, &verdicts[n])
 			return &checked, nil
 		}

@@ -3,19 +3,19 @@ package server
 import (
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/neardup/neardup"
 	indexmetrics "github.com/neardup/neardup/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // metrics has the metrics of the server and of its index.
 type metrics struct {
 	registry    *prometheus.Registry
-	verdicts    [neardup.Skipped + 1]prometheus.Counter
+	verdicts    [neardup.Skipped + 1]atomic.Int64
 	answers     *prometheus.CounterVec   // by call and status of HTTP
 	seconds     *prometheus.HistogramVec // by call
 	refused     *prometheus.CounterVec   // by reason
@@ -38,12 +38,13 @@ func newMetrics(x *neardup.Index) *metrics {
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "neardup_connections",
 			Help: "Open connections."}),
 	}
-	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "neardup_verdicts_total",
-		Help: "Verdicts given, by verdict."}, []string{"verdict"})
 	for status := neardup.New; status <= neardup.Skipped; status++ {
-		m.verdicts[status] = verdicts.WithLabelValues(status.String())
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "neardup_verdicts_total", Help: "Verdicts given, by verdict.",
+			ConstLabels: prometheus.Labels{"verdict": status.String()},
+		}, func() float64 { return float64(m.verdicts[status].Load()) }))
 	}
-	m.registry.MustRegister(verdicts, m.answers, m.seconds, m.refused, m.connections,
+	m.registry.MustRegister(m.answers, m.seconds, m.refused, m.connections,
 		truth("neardup_compaction_running", "1 while a compaction runs in the background.",
 			func() bool { return x.Compaction().Running }),
 		truth("neardup_compaction_failed", "1 if the last compaction in the background failed.",
@@ -83,10 +84,7 @@ func (m *metrics) connState(_ net.Conn, state http.ConnState) {
 func (s *Server) Verdicts() map[neardup.Status]int64 {
 	counts := make(map[neardup.Status]int64)
 	for status := neardup.New; status <= neardup.Skipped; status++ {
-		var m dto.Metric
-		if s.metrics.verdicts[status].Write(&m) == nil {
-			counts[status] = int64(m.GetCounter().GetValue())
-		}
+		counts[status] = s.metrics.verdicts[status].Load()
 	}
 	return counts
 }

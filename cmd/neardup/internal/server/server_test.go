@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -264,10 +265,18 @@ func TestVerdictsEqualIndex(t *testing.T) {
 	}
 	want, err := open(t, options).CheckBatch(t.Context(), pages)
 	must(t, err)
-	_, address := serve(t, open(t, options), Options{})
+	s, address := serve(t, open(t, options), Options{})
 	got, err := dial(t, address, nil).CheckBatch(t.Context(), pages)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	counts := map[neardup.Status]int64{neardup.New: 0, neardup.Duplicate: 0, neardup.Unchanged: 0,
+		neardup.Changed: 0, neardup.Skipped: 0}
+	for _, v := range want {
+		counts[v.Status]++
+	}
+	if !maps.Equal(s.Verdicts(), counts) {
+		t.Errorf("%v are counted, want %v", s.Verdicts(), counts)
 	}
 }
 
