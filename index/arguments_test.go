@@ -7,9 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // same compares the index with its model, and verifies the index.
@@ -55,37 +58,36 @@ func (m modelled) keepWithout(ids []uint64) (removed int) {
 	return n - len(m.Docs)
 }
 
-// TestRepeatedKeysAndIDs tests that a repeated key or ID counts once, also if equal ones are in
-// several commits. The histories repeat keys and IDs within a commit.
-func TestRepeatedKeysAndIDs(t *testing.T) {
-	const n = 3000
-	m := openModelled(t, index.Options{MaxDistance: 2})
-	defer m.Index.Close()
-	m.add(t, numbered(n)...)
-	// IDs from n+1 on
-	m.add(t, index.Document{Fingerprint: 5}, index.Document{Fingerprint: 5, Scope: "s"})
-	all := keysOf(numbered(n))
-	for i, keys := range [][]string{
-		slices.Concat(all[:1500], []string{""}, all[:1500], all[1000:2500]),
-		slices.Repeat([]string{all[2999]}, 2500),
-		{all[2999], "", ""}, // it is not there any more
-	} {
-		want := m.Model.Delete(keys...)
-		if got, err := m.Index.Delete(t.Context(), keys...); got != want || err != nil {
-			t.Errorf("keys, call %d: %d deleted, want %d, %v", i, got, want, err)
-		}
-		m.same(t, fmt.Sprint("keys, call ", i))
+// TestDeleteIDsOfBareDocuments deletes documents that have no record, in several commits, with
+// repeated IDs. A document that gets one of the IDs during the call is removed as a whole, or stays.
+func TestDeleteIDsOfBareDocuments(t *testing.T) {
+	const bare = 3000
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	docs := numbered(bare)
+	for i := range docs {
+		docs[i] = index.Document{Fingerprint: docs[i].Fingerprint}
 	}
-	for i, ids := range [][]uint64{
-		slices.Concat(slices.Repeat([]uint64{2998, n}, 1200), []uint64{n + 1, n + 2, n + 1}),
-		{0, 0, math.MaxUint64, math.MaxUint64, n + 3},
-	} {
-		want := m.keepWithout(ids)
-		if got, err := m.Index.DeleteIDs(t.Context(), ids...); got != want || err != nil {
-			t.Errorf("IDs, call %d: %d deleted, want %d, %v", i, got, want, err)
-		}
-		m.same(t, fmt.Sprint("IDs, call ", i))
+	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: opts})
+	must(t, err)
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	var ids []uint64
+	for id := range uint64(bare + 2000) {
+		ids = append(ids, id, id, math.MaxUint64-id)
 	}
+	asked, added := 0, 0
+	n, err := x.DeleteIDs(whenAsked{t.Context(), func() {
+		if asked++; asked > bare+1000 && added < 100 { // the IDs have been looked up
+			must(t, x.Add(t.Context(), numbered(added + 1)[added]))
+			added++
+		}
+	}}, ids...)
+	if s := x.Stats(); err != nil || n < bare || s.Bare != 0 ||
+		s.Documents != uint64(bare+added-n) {
+		t.Errorf("%d of %d and %d documents deleted, %v: %+v", n, bare, added, err, s)
+	}
+	must(t, indextest.Problems(x), x.Close())
 }
 
 // TestEdgesOfWindows tests batches that have one document less than a window or a commit, exactly

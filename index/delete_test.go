@@ -2,15 +2,11 @@ package index
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/internal/verify"
 )
 
 // addAt adds documents at a time.
@@ -78,39 +74,5 @@ func TestDeleteBeforeWithinSecond(t *testing.T) {
 	n, err := x.DeleteBefore(t.Context(), second.Add(500*time.Millisecond))
 	if _, found, _ := x.Get(t.Context(), "2"); n != 1 || err != nil || !found {
 		t.Errorf("%d are removed, %v; the last one is there: %v", n, err, found)
-	}
-}
-
-// TestDeleteIDsNotGivenYet tests that a document that gets its ID during a deletion of this ID
-// stays.
-func TestDeleteIDsNotGivenYet(t *testing.T) {
-	ctx := context.Background()
-	for try := range testenv.Number(1, 5, 5, 50) {
-		fs := vfs.NewMem()
-		x := openMem(t, Options{FS: fs, Durability: NoSync})
-		const bare = 40_000
-		must(t, x.Add(ctx, make([]Document, bare)...))
-		ids := make([]uint64, bare+20_000)
-		for i := range ids {
-			ids[i] = uint64(i + 1)
-		}
-		done := make(chan error)
-		go func() {
-			for i := range 300 {
-				if err := x.Add(ctx, Document{Fingerprint: fingerprint.Fingerprint(i),
-					Key: fmt.Sprint(i)}); err != nil {
-					done <- err
-					return
-				}
-			}
-			done <- nil
-		}()
-		if _, err := x.DeleteIDs(ctx, ids...); err != nil {
-			t.Fatal(err)
-		}
-		must(t, <-done)
-		for p := range x.Verify(ctx, verify.Options{}) {
-			t.Fatalf("try %d: %v", try, p)
-		}
 	}
 }

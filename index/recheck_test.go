@@ -2,14 +2,10 @@ package index_test
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -172,80 +168,5 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 		near.Of.Key != keys[1] {
 		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key,
 			near.Status, near.Of.Key)
-	}
-}
-
-// TestRemovedDocumentsAreNotFound tests that removed documents, with and without a record, are
-// not found: while an epoch is frozen, after the index is opened again, and after a compaction.
-// Documents with the same fingerprints must be found.
-func TestRemovedDocumentsAreNotFound(t *testing.T) {
-	ctx := t.Context()
-	for _, bare := range []bool{false, true} {
-		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-		docs := make([]index.Document, 4)
-		for i := range docs {
-			if !bare {
-				docs[i].Tokens = 5
-			}
-		}
-		_, err := compaction.Load(ctx, "ix", testgen.Sequence(docs),
-			compaction.LoadOptions{Index: opts})
-		must(t, err)
-		x, err := index.Open("ix", &opts)
-		must(t, err)
-		left := 4
-		check := func(when string) {
-			t.Helper()
-			matches, err := x.Query(ctx, index.Query{})
-			if err != nil || len(matches) != left || x.Stats().Documents != uint64(left) {
-				t.Errorf("bare %t, %s: %d matches, %d documents, not %d: %v", bare, when,
-					len(matches), x.Stats().Documents, left, err)
-			}
-			if v, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1}); err != nil ||
-				v.Status != index.Duplicate {
-				t.Errorf("bare %t, %s: a near copy is %v: %v", bare, when, v.Status, err)
-			}
-			must(t, indextest.Problems(x))
-		}
-		remove := func(id uint64) {
-			t.Helper()
-			if n, err := x.DeleteIDs(ctx, id); n != 1 || err != nil {
-				t.Errorf("bare %t: %d deleted: %v", bare, n, err)
-			}
-			if n, err := x.DeleteIDs(ctx, id); n != 0 || err != nil {
-				t.Errorf("bare %t: %d deleted again: %v", bare, n, err)
-			}
-			left--
-		}
-		remove(1)
-		check("removed")
-		failed := errors.New("not packed")
-		if err := rewrite.Repack(ctx, x, func(context.Context, rewrite.Frozen) (rewrite.Packed,
-			error) {
-			return rewrite.Packed{}, failed
-		}); !errors.Is(err, failed) {
-			t.Fatal(err)
-		}
-		check("removed in a frozen epoch")
-		remove(3)
-		check("removed in two epochs")
-		must(t, x.Close())
-		x, err = index.Open("ix", &opts)
-		must(t, err)
-		check("opened again")
-		// they are read in the background
-		for begun := time.Now(); x.Stats().Removed < 2 && time.Since(begun) < 20*time.Second; {
-			time.Sleep(time.Millisecond)
-		}
-		if n := x.Stats().Removed; n != 2 {
-			t.Errorf("bare %t: %d removed IDs, not 2", bare, n)
-		}
-		_, err = compaction.Compact(ctx, x, compaction.Options{})
-		must(t, err)
-		check("compacted")
-		if n := x.Stats().Removed; n != 0 {
-			t.Errorf("bare %t: %d removed IDs after the compaction", bare, n)
-		}
-		must(t, x.Close())
 	}
 }
