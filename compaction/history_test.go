@@ -327,21 +327,13 @@ func (h *history) wrongRemoval(err error, got, want int) error {
 	return wrongly(err, got, want)
 }
 
-// removal returns the states of a removal, which removes documents with a record first.
-func removal(next *state, gone func(*index.Document) bool) []state {
-	recorded := next.clone()
-	recorded.Docs = recorded.Docs.Without(func(d *index.Document) bool {
-		return gone(d) && !indextest.Bare(d)
-	})
-	next.Docs = next.Docs.Without(gone)
-	return []state{recorded, *next}
-}
-
 func (h *history) doDeleteIDs(s *step, next *state) ([]state, error) {
 	n := len(next.Docs)
-	through := removal(next, func(d *index.Document) bool { return slices.Contains(s.ids, d.ID) })
+	next.Docs = next.Docs.Without(func(d *index.Document) bool {
+		return slices.Contains(s.ids, d.ID)
+	})
 	got, err := h.x.DeleteIDs(context.Background(), s.ids...)
-	return through, h.wrongRemoval(err, got, n-len(next.Docs))
+	return []state{*next}, h.wrongRemoval(err, got, n-len(next.Docs))
 }
 
 func (h *history) doExpire(s *step, next *state) (through []state, err error) {
