@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,4 +116,35 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	must(t, indextest.Problems(x), x.Close())
+}
+
+// TestBareDocumentsAreRemovedOnce tests that concurrent calls of DeleteIDs remove each document
+// without a record once, also if table 0 has more documents than one snapshot reads.
+func TestBareDocumentsAreRemovedOnce(t *testing.T) {
+	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
+	docs := make([]index.Document, 40_000)
+	for i := range docs {
+		docs[i].Fingerprint = fingerprint.Fingerprint(i) << 40
+	}
+	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: opts})
+	must(t, err)
+	x, err := index.Open("ix", &opts)
+	must(t, err)
+	ids := []uint64{1, 2, 100, uint64(len(docs)), uint64(len(docs) + 1)}
+	var calls sync.WaitGroup
+	var removed atomic.Int64
+	for range 4 {
+		calls.Go(func() {
+			n, err := x.DeleteIDs(t.Context(), ids...)
+			if removed.Add(int64(n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	if s := x.Stats(); removed.Load() != 4 || s.Bare != uint64(len(docs)-4) {
+		t.Errorf("%d removed, %d are left", removed.Load(), s.Bare)
+	}
+	must(t, x.Close())
 }
