@@ -58,7 +58,8 @@ func newBuilder(
 
 // add adds a document. Those with a record come in the order of their IDs; a later one
 // replaces an earlier one with its key.
-func (b *builder) add(id uint64, record store.Record) error {
+func (b *builder) add(record store.Record) error {
+	id := record.ID
 	b.counters.NextID = max(b.counters.NextID, id+1)
 	b.counters.Documents++
 	b.report.Loaded++
@@ -73,7 +74,7 @@ func (b *builder) add(id uint64, record store.Record) error {
 		b.counters.Bare++
 		return nil
 	}
-	if err := b.r.AddRecord(id, record); err != nil || record.Key == "" {
+	if err := b.r.AddRecord(record); err != nil || record.Key == "" {
 		return err
 	}
 	return b.addKey(id, record.Key)

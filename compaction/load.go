@@ -171,8 +171,9 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 			return err
 		}
 		record := store.Record{
-			Fingerprint: uint64(doc.Fingerprint), Time: now, Shingles: doc.Shingles,
-			Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens), Scope: doc.Scope, Key: doc.Key,
+			ID: b.counters.NextID, Fingerprint: uint64(doc.Fingerprint), Time: now,
+			Shingles: doc.Shingles, Digest: uint64(doc.Digest), Tokens: uint32(doc.Tokens),
+			Scope: doc.Scope, Key: doc.Key,
 		}
 		if keepAdded && !doc.Added.IsZero() {
 			record.Time = match.Second(doc.Added)
@@ -180,7 +181,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 		if record.Bare() {
 			record.Time = 0 // it is stored without a record
 		}
-		if err := b.add(b.counters.NextID, record); err != nil {
+		if err := b.add(record); err != nil {
 			return err
 		}
 	}

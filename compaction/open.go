@@ -67,7 +67,7 @@ func packFrozen(
 	}
 	return rewrite.Packed{
 		Rewrite: b.r,
-		Entries: b.r.Packed()[0].Entries,
+		Entries: b.r.Entries(),
 		Filter:  func(table int) iter.Seq2[[]byte, error] { return b.filters[table].chunks() },
 		Close:   b.close,
 	}, nil

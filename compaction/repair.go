@@ -132,11 +132,11 @@ func copyDocuments(
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	b.counters.NextID = max(b.counters.NextID, before.NextID)
-	for id, record := range remains.Documents() {
+	for record := range remains.Documents() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := b.add(id, record); err != nil {
+		if err := b.add(record); err != nil {
 			return err
 		}
 	}

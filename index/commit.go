@@ -204,13 +204,13 @@ func (x *Index) applyChange(c *change) error {
 	batch := x.store.NewBatch()
 	for _, d := range c.update {
 		d.Added = added
-		batch.SetRecord(d.ID, recordOf(d))
+		batch.SetRecord(recordOf(d))
 	}
 	for _, d := range c.add {
 		d.ID, d.Added = counters.NextID, added
 		counters.NextID++
 		counters.Documents++
-		batch.SetRecord(d.ID, recordOf(d))
+		batch.SetRecord(recordOf(d))
 		if d.Key != "" {
 			batch.SetKey(store.KeyHash(d.Key), d.ID)
 		}

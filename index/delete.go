@@ -163,7 +163,7 @@ func (x *Index) removeIDs(
 func (x *Index) storedByID(id uint64, bare map[uint64]uint64) (d Document, found bool, err error) {
 	record, found, err := x.store.Record(id)
 	if found || err != nil {
-		return documentOf(id, record), found, err
+		return documentOf(record), found, err
 	}
 	stored, found := bare[id]
 	if !found {
@@ -313,7 +313,7 @@ func (x *Index) pickRecords(
 				next = r.ID
 				return nil
 			}
-			if n++; pick(&r.Record) {
+			if n++; pick(&r) {
 				ids = append(ids, r.ID)
 			}
 		}

@@ -41,8 +41,9 @@ func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d
 
 func recordOf(d *Document) store.Record {
 	return store.Record{
-		Fingerprint: uint64(d.Fingerprint), Time: match.Second(d.Added), Shingles: d.Shingles,
-		Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope, Key: d.Key,
+		ID: d.ID, Fingerprint: uint64(d.Fingerprint), Time: match.Second(d.Added),
+		Shingles: d.Shingles, Digest: uint64(d.Digest), Tokens: uint32(d.Tokens), Scope: d.Scope,
+		Key: d.Key,
 	}
 }
 
@@ -98,7 +99,7 @@ func (r *reader) document(id, stored uint64) (d Document, found bool, err error)
 	case err != nil:
 		return Document{}, false, err
 	case recorded:
-		d = documentOf(id, record)
+		d = documentOf(record)
 		r.x.shingles.put(id, d.Shingles)
 		return d, true, nil
 	case !r.x.hasBare.Load():
@@ -136,7 +137,7 @@ func documentByKey(v *store.View, key string) (Document, bool, error) {
 			return Document{}, false, fmt.Errorf("%w: document %d of key %.80q has no record",
 				ErrCorrupt, id, key)
 		case r.Key == key:
-			return documentOf(id, r), true, nil
+			return documentOf(r), true, nil
 		}
 	}
 	return Document{}, false, nil
@@ -150,9 +151,9 @@ func bareDocument(id, stored uint64) Document {
 // isBare reports whether a document, as it is stored, has no record.
 func isBare(d *Document) bool { return d.Added.IsZero() }
 
-func documentOf(id uint64, r store.Record) Document {
+func documentOf(r store.Record) Document {
 	return Document{
-		ID:          id,
+		ID:          r.ID,
 		Key:         r.Key,
 		Fingerprint: fingerprint.Fingerprint(r.Fingerprint),
 		Shingles:    r.Shingles,

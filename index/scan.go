@@ -65,7 +65,7 @@ func eachDocument(
 		if bare {
 			recorded.Add(r.ID)
 		}
-		if !yield(documentOf(r.ID, r.Record)) {
+		if !yield(documentOf(r)) {
 			return nil
 		}
 	}

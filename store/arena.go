@@ -226,7 +226,7 @@ func writeBytes(total int64) int64 {
 
 // packedCacheBytes returns the memory for packed blocks: the size of all blocks, but at most three
 // quarters of the limit for caches or, without a limit, half of the machine's memory.
-func packedCacheBytes(tables []PackedTableInfo, total int64) int64 {
+func packedCacheBytes(tables []tableInfo, total int64) int64 {
 	if total > 0 {
 		return min(wantedCacheBytes(tables), total/4*3)
 	}
@@ -245,7 +245,7 @@ func (s *Store) splitCache(packed int64) {
 }
 
 // wantedCacheBytes returns the size of an arena that holds all packed blocks.
-func wantedCacheBytes(tables []PackedTableInfo) (bytes int64) {
+func wantedCacheBytes(tables []tableInfo) (bytes int64) {
 	for _, t := range tables {
 		bytes += int64(t.Bytes + t.Blocks*(blockAlign-1))
 	}

@@ -369,7 +369,7 @@ func TestSharesOfTheCache(t *testing.T) {
 			s.options.Cache.MaxSize())
 	}
 	must(t, s.Close())
-	if got := packedCacheBytes([]PackedTableInfo{{Bytes: 2 * limit, Blocks: 100}},
+	if got := packedCacheBytes([]tableInfo{{Bytes: 2 * limit, Blocks: 100}},
 		limit); got != limit/4*3 {
 		t.Errorf("%d of %d bytes for packed blocks", got, limit)
 	}

@@ -49,9 +49,9 @@ func (b *Batch) SetEntry(table int, permuted uint64) {
 func (b *Batch) Remove(id uint64) { b.set(tableKey(b.live, removedTable, id), nil) }
 
 // SetRecord writes the record of a document.
-func (b *Batch) SetRecord(id uint64, r Record) {
-	b.buffer = r.Append(b.buffer[:0])
-	b.set(documentKey(id), b.buffer)
+func (b *Batch) SetRecord(r Record) {
+	b.buffer = r.appendTo(b.buffer[:0])
+	b.set(documentKey(r.ID), b.buffer)
 }
 
 // DeleteRecord deletes the record of a document.

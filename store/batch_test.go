@@ -65,7 +65,7 @@ func commitOf(s *Store, sync bool, fill func(b *Batch)) error {
 
 // document fills a batch with the record, the key and the entries of a document.
 func document(b *Batch, id uint64) {
-	b.SetRecord(id, documentOf(id))
+	b.SetRecord(documentOf(id))
 	b.SetKey(id<<8, id)
 	b.SetLive(id<<32, id)
 	b.SetEntry(1, id<<16)
@@ -74,7 +74,8 @@ func document(b *Batch, id uint64) {
 
 // documentOf returns the record that document writes.
 func documentOf(id uint64) Record {
-	return Record{Fingerprint: id << 32, Time: 1000 + id, Digest: id, Key: fmt.Sprint("key ", id)}
+	return Record{ID: id, Fingerprint: id << 32, Time: 1000 + id, Digest: id,
+		Key: fmt.Sprint("key ", id)}
 }
 
 // TestBatchKeepsFirstError tests that Apply returns the first encoding error of a batch.
@@ -132,7 +133,7 @@ func TestLastCoversViews(t *testing.T) {
 	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000))
 	for id := uint64(1); id <= commits || changes.Load() < 100 && id < 100_000; id++ {
 		b := s.NewBatch()
-		b.SetRecord(1, Record{Time: id})
+		b.SetRecord(Record{ID: 1, Time: id})
 		must(t, s.Apply(b, true))
 		order[s.Last()] = id
 		must(t, s.Last().Wait())
@@ -155,7 +156,7 @@ func TestLastCoversViews(t *testing.T) {
 func TestWaitForACommitOfAnother(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	b := s.NewBatch()
-	b.SetRecord(1, Record{Fingerprint: 1, Key: "a"})
+	b.SetRecord(Record{ID: 1, Fingerprint: 1, Key: "a"})
 	must(t, s.Apply(b, true))
 	commit := s.Last()
 	must(t, s.Last().Wait(), commit.Wait(), commit.Wait(), s.Close())

@@ -46,7 +46,7 @@ func logWith(t testing.TB, closed bool, largest int) *crashfs.FS {
 
 func addRecord(t testing.TB, s *Store, id uint64, key string) {
 	t.Helper()
-	apply(t, s, true, func(b *Batch) { b.SetRecord(id, Record{Fingerprint: id, Key: key}) })
+	apply(t, s, true, func(b *Batch) { b.SetRecord(Record{ID: id, Fingerprint: id, Key: key}) })
 }
 
 func bytesOf(t testing.TB, fsys vfs.FS, name string) []byte {

@@ -68,9 +68,9 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 			// half of all have the last one
 			stored := modelFingerprints[min(rng.IntN(2*len(modelFingerprints)),
 				len(modelFingerprints)-1)]
-			r := Record{Fingerprint: stored, Time: 1000 + id, Digest: id % 2,
+			r := Record{ID: id, Fingerprint: stored, Time: 1000 + id, Digest: id % 2,
 				Key: fmt.Sprint("key ", id)}
-			b.SetRecord(id, r)
+			b.SetRecord(r)
 			b.SetKey(hashOf(r.Key), id)
 			b.SetLive(stored, id)
 			b.SetEntry(1, permutedOf(stored))
@@ -90,7 +90,7 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 			id := ids[rng.IntN(len(ids))]
 			r := m.records[id]
 			r.Time++
-			b.SetRecord(id, r)
+			b.SetRecord(r)
 			m.records[id] = r
 		}
 	}
@@ -172,7 +172,7 @@ func (m *model) differences(v *View) error {
 		if err != nil {
 			return err
 		}
-		records[d.ID] = d.Record
+		records[d.ID] = d
 	}
 	compare("Records", records, m.records, nil)
 	for id := range m.counters.NextID + 1 {
@@ -514,7 +514,7 @@ func TestBrokenLiveEntries(t *testing.T) {
 		"key without an ID":       {keyKey(5, 1)[:9], nil, readKeys},
 		"key too long":            {append(keyKey(5, 1), 0), nil, readKeys},
 		"document without an ID":  {documentKey(math.MaxUint64)[:8], nil, readRecords},
-		"document with ID 0":      {documentKey(0), new(Record).Append(nil), readRecords},
+		"document with ID 0":      {documentKey(0), new(Record).appendTo(nil), readRecords},
 		"document without record": {documentKey(5), nil, readRecords},
 	} {
 		s := openMem(t)

@@ -45,7 +45,7 @@ func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64,
 		sync := id%16 == 0 || id == most-1
 		if err := commitOf(s, sync, func(b *Batch) {
 			document(b, id)
-			b.SetRecord(id, Record{Key: strings.Repeat("x", 30_000)}) // a log is soon full
+			b.SetRecord(Record{ID: id, Key: strings.Repeat("x", 30_000)}) // a log is soon full
 		}); err != nil {
 			return durable, id, err
 		}

@@ -44,10 +44,10 @@ const (
 	chunkKeyLen    = 1 + 2 + 4 // of the directory and filter keyspaces
 )
 
-// MaxTables is the number of tables that a key can name, without the last number.
-const MaxTables = 1<<16 - 1
-
 const (
+	// MaxTables is the number of tables that a key can name, without the last number.
+	MaxTables = 1<<16 - 1
+
 	// removedTable is the table number of removed IDs among the live entries.
 	removedTable = MaxTables
 
@@ -150,6 +150,7 @@ func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record holds the fields of a document, apart from its entries in the tables.
 type Record struct {
+	ID          uint64                       // in the key of the record, not in its value
 	Fingerprint uint64                       // as given, without the scope
 	Time        uint64                       // Unix seconds at which the document was last stored
 	Shingles    fingerprint.ShingleSignature // zero: none
@@ -159,7 +160,7 @@ type Record struct {
 	Key         string
 }
 
-// Bare reports whether a record holds nothing but a fingerprint and a time. A bulk load stores such
+// Bare reports whether a record holds nothing but an ID, a fingerprint and a time. A bulk load stores such
 // a document without a record.
 func (r *Record) Bare() bool {
 	return r.Shingles.IsZero() && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
@@ -173,8 +174,8 @@ const (
 	recordFlags = 1<<iota - 1
 )
 
-// Append appends the record as docs/format.md describes it; DecodeRecord reads it.
-func (r *Record) Append(dst []byte) []byte {
+// appendTo appends the record as docs/format.md describes it; decodeRecord reads it.
+func (r *Record) appendTo(dst []byte) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
 	dst = binary.BigEndian.AppendUint64(dst, r.Fingerprint)
@@ -203,8 +204,8 @@ func (r *Record) Append(dst []byte) []byte {
 	return append(dst, r.Key...)
 }
 
-// DecodeRecord parses the form that Append writes. Error: ErrCorrupt.
-func DecodeRecord(src []byte) (Record, error) {
+// decodeRecord parses the form that appendTo writes. Error: ErrCorrupt.
+func decodeRecord(src []byte) (Record, error) {
 	if len(src) == 0 || src[0]&^recordFlags != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)
 	}

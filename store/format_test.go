@@ -34,8 +34,8 @@ func FuzzMeta(f *testing.F) {
 	f.Add(encodeFormat())
 	f.Add(encodeFormat()[:9])
 	f.Add(epochs{3, 4}.encode())
-	f.Add(encodePacked(2, 9, []PackedTableInfo{{Entries: 7, Blocks: 2, Bytes: 90},
-		{Entries: 7, Blocks: 1, Bytes: 80}}))
+	f.Add(packing{generation: 2, nextID: 9, tables: []tableInfo{{Entries: 7, Blocks: 2, Bytes: 90},
+		{Entries: 7, Blocks: 1, Bytes: 80}}}.encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := decodeCounters(value)
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
@@ -44,13 +44,12 @@ func FuzzMeta(f *testing.F) {
 		if err == nil && string(c.encode()) != string(value) {
 			t.Fatalf("%x reads as %+v", value, c)
 		}
-		generation, nextID, tables, err := decodePacked(value)
+		p, err := decodePacking(value)
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatal(err)
 		}
-		if err == nil && string(encodePacked(generation, nextID, tables)) != string(value) {
-			t.Fatalf("%x reads as generation %d, next ID %d, tables %+v", value, generation,
-				nextID, tables)
+		if err == nil && string(p.encode()) != string(value) {
+			t.Fatalf("%x reads as %+v", value, p)
 		}
 		e, err := decodeEpochs(value)
 		if err != nil && !errors.Is(err, fault.ErrCorrupt) {
@@ -93,8 +92,8 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters break off", "counters", make([]byte, 23), fault.ErrCorrupt, "23 bytes"},
 		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
 		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
-		{"packed of too many bytes", "packed", encodePacked(1, 2,
-			[]PackedTableInfo{{1, 1, 1}, {1, 1, 1 << 63}}), fault.ErrCorrupt, "packed table 1"},
+		{"packed of too many bytes", "packed", packing{"", 1, 2,
+			[]tableInfo{{1, 1, 1}, {1, 1, 1 << 63}}}.encode(), fault.ErrCorrupt, "packed table 1"},
 		{"epochs break off", "epochs", make([]byte, 15), fault.ErrCorrupt, "15 bytes"},
 		{"last epoch before the first", "epochs", epochs{2, 1}.encode(), fault.ErrCorrupt,
 			"epochs 2 to 1"},
@@ -186,8 +185,8 @@ func TestRecordReadsBack(t *testing.T) {
 			Scope:  rapid.String().Draw(t, "scope"),
 			Key:    string(rapid.SliceOf(rapid.Byte()).Draw(t, "key")),
 		}
-		value := r.Append([]byte("before"))[len("before"):]
-		got, err := DecodeRecord(value)
+		value := r.appendTo([]byte("before"))[len("before"):]
+		got, err := decodeRecord(value)
 		if err != nil || got != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, got, err)
 		}
@@ -195,14 +194,14 @@ func TestRecordReadsBack(t *testing.T) {
 			t.Fatalf("%+v: Bare returns %t", r, r.Bare())
 		}
 		// A record without its last byte is a record with a shorter key, or it is refused.
-		if got, err := DecodeRecord(value[:len(value)-1]); r.Key == "" &&
+		if got, err := decodeRecord(value[:len(value)-1]); r.Key == "" &&
 			!errors.Is(err, fault.ErrCorrupt) || r.Key != "" &&
 			(err != nil || got.Key != r.Key[:len(r.Key)-1]) {
 			t.Fatalf("%+v without its last byte: %+v, %v", r, got, err)
 		}
 	})
 	long := Record{Scope: strings.Repeat("s", 64<<10), Key: strings.Repeat("k", 64<<10)}
-	if got, err := DecodeRecord(long.Append(nil)); err != nil || got != long {
+	if got, err := decodeRecord(long.appendTo(nil)); err != nil || got != long {
 		t.Errorf("a long record reads back differently: %v", err)
 	}
 }
@@ -230,10 +229,10 @@ func TestRecordBytes(t *testing.T) {
 			Time: 300, Shingles: nine, Digest: 2, Tokens: math.MaxUint32, Scope: "s", Key: "k",
 		},
 	} {
-		if got := r.Append(nil); string(got) != want {
+		if got := r.appendTo(nil); string(got) != want {
 			t.Errorf("%+v is written %x, not %x", r, got, want)
 		}
-		if got, err := DecodeRecord([]byte(want)); err != nil || got != r {
+		if got, err := decodeRecord([]byte(want)); err != nil || got != r {
 			t.Errorf("%x reads as %+v, %v", want, got, err)
 		}
 	}
@@ -265,7 +264,7 @@ func TestRecordIsRefused(t *testing.T) {
 		"scope length of 65 bits": "\x08" + prefix +
 			"\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02s",
 	} {
-		if r, err := DecodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) ||
+		if r, err := decodeRecord([]byte(value)); !errors.Is(err, fault.ErrCorrupt) ||
 			r != (Record{}) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
@@ -279,18 +278,18 @@ func FuzzDecodeRecord(f *testing.F) {
 		{Shingles: fingerprint.ShingleSignature{1}}, {Digest: 1},
 		{Tokens: math.MaxUint32}, {Scope: "s"},
 	} {
-		f.Add(r.Append(nil))
+		f.Add(r.appendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		r, err := DecodeRecord(value)
+		r, err := decodeRecord(value)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) || r != (Record{}) {
 				t.Fatal(r, err)
 			}
 			return
 		}
-		written := r.Append(nil)
-		if again, err := DecodeRecord(written); err != nil || again != r {
+		written := r.appendTo(nil)
+		if again, err := decodeRecord(written); err != nil || again != r {
 			t.Fatalf("%+v reads back as %+v, %v", r, again, err)
 		}
 		if len(written) > len(value) { // equal, or the value has numbers in a longer form

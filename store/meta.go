@@ -58,42 +58,43 @@ func decodeCounters(value []byte) (Counters, error) {
 }
 
 const (
-	packedTableInfoLen = 3 * 8
+	tableInfoLen = 3 * 8
 
 	maxPackedBytes = 1 << 46 // per table, so that the sum of all tables does not overflow
 )
 
-func encodePacked(generation, nextID uint64, tables []PackedTableInfo) []byte {
-	value := appendUint64s(nil, generation, nextID)
-	for _, t := range tables {
+// encode returns the packing without its plan.
+func (p packing) encode() []byte {
+	value := appendUint64s(nil, p.generation, p.nextID)
+	for _, t := range p.tables {
 		value = appendUint64s(value, t.Entries, t.Blocks, t.Bytes)
 	}
 	return value
 }
 
-func decodePacked(value []byte) (generation, nextID uint64, tables []PackedTableInfo, err error) {
-	if len(value) < 16+packedTableInfoLen || (len(value)-16)%packedTableInfoLen != 0 {
-		return 0, 0, nil, fmt.Errorf("%w: meta entry \"packed\" of %d bytes",
-			fault.ErrCorrupt, len(value))
+func decodePacking(value []byte) (p packing, err error) {
+	if len(value) < 16+tableInfoLen || (len(value)-16)%tableInfoLen != 0 {
+		return packing{}, fmt.Errorf("%w: meta entry \"packed\" of %d bytes", fault.ErrCorrupt,
+			len(value))
 	}
-	generation, nextID, value = binary.BigEndian.Uint64(value),
+	p.generation, p.nextID, value = binary.BigEndian.Uint64(value),
 		binary.BigEndian.Uint64(value[8:]), value[16:]
-	for ; len(value) > 0; value = value[packedTableInfoLen:] {
-		tables = append(tables, PackedTableInfo{
+	for ; len(value) > 0; value = value[tableInfoLen:] {
+		p.tables = append(p.tables, tableInfo{
 			Entries: binary.BigEndian.Uint64(value),
 			Blocks:  binary.BigEndian.Uint64(value[8:]),
 			Bytes:   binary.BigEndian.Uint64(value[16:]),
 		})
 	}
-	for i, t := range tables {
-		if generation == 0 || nextID == 0 || t.Entries != tables[0].Entries ||
+	for i, t := range p.tables {
+		if p.generation == 0 || p.nextID == 0 || t.Entries != p.tables[0].Entries ||
 			t.Blocks > t.Entries || (t.Blocks == 0) != (t.Entries == 0) ||
 			t.Bytes > maxPackedBytes {
-			return 0, 0, nil, fmt.Errorf("%w: generation %d, packed table %d of %+v",
-				fault.ErrCorrupt, generation, i, t)
+			return packing{}, fmt.Errorf("%w: generation %d, packed table %d of %+v",
+				fault.ErrCorrupt, p.generation, i, t)
 		}
 	}
-	return generation, nextID, tables, nil
+	return p, nil
 }
 
 // decodeIDs reads a list of document IDs.
@@ -154,24 +155,15 @@ type Meta struct {
 	Header   *Header   // nil: the plan is not known
 	Counters *Counters // nil: not known
 
-	Generation uint64            // of the packed tables; 0: none, or not known
-	NextID     uint64            // all packed documents have IDs below it
-	Packed     []PackedTableInfo // by table
 	// IDs of the documents that most different texts of their own site are duplicates of
 	Crowded []uint64
 
-	epochs epochs
+	packing packing
+	epochs  epochs
 }
 
 // Epochs returns the first and the last epoch. The first is frozen if they differ.
 func (m *Meta) Epochs() (first, last uint64) { return m.epochs.first, m.epochs.last }
-
-// PackedTableInfo describes a packed table.
-type PackedTableInfo struct {
-	Entries uint64 // fingerprints
-	Blocks  uint64
-	Bytes   uint64 // of the blocks
-}
 
 // set decodes the value of an entry.
 func (m *Meta) set(name string, value []byte) (err error) {
@@ -190,7 +182,7 @@ func (m *Meta) set(name string, value []byte) (err error) {
 			m.Counters = &c
 		}
 	case "packed":
-		m.Generation, m.NextID, m.Packed, err = decodePacked(value)
+		m.packing, err = decodePacking(value)
 	case "epochs":
 		m.epochs, err = decodeEpochs(value)
 	case "crowded":
@@ -250,8 +242,7 @@ func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta
 	m.Header = &Header{Plan: t.packing.plan, Analyzer: m.Header.Analyzer}
-	m.Generation, m.NextID, m.Packed, m.epochs = t.packing.generation, t.packing.nextID,
-		t.packing.tables, t.epochs
+	m.packing, m.epochs = t.packing, t.epochs
 	return m
 }
 

@@ -110,7 +110,7 @@ func TestFewOpenFiles(t *testing.T) {
 	must(t, err)
 	for i := range uint64(manyTables) {
 		apply(t, s, false,
-			func(b *Batch) { b.SetRecord(i<<32, Record{Fingerprint: i, Key: "key"}) })
+			func(b *Batch) { b.SetRecord(Record{ID: i << 32, Fingerprint: i, Key: "key"}) })
 		must(t, s.db.Flush())
 	}
 	if n := tables(s.db.Metrics()); n <= 128 {

@@ -47,15 +47,14 @@ func OpenRemains(dir string, opts Options) (*Remains, error) {
 // Close closes the store.
 func (r *Remains) Close() error { return errors.Join(r.View.Close(), r.store.Close()) }
 
-// Documents yields the ID and the record of every document that can be read: first the documents
-// with a record, by ID, then the documents of bulk loads, which have none.
-func (r *Remains) Documents() iter.Seq2[uint64, Record] {
-	return func(yield func(uint64, Record) bool) {
+// Documents yields every document that can be read: first the documents with a record, by ID, then
+// the documents of bulk loads, which have none.
+func (r *Remains) Documents() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
 		seen, removed := roaring64.New(), roaring64.New()
 		var unknown ranges // of IDs: the record, or whether it was removed, cannot be read
-		for d := range readable(r, &unknown, r.Records,
-			func(d DocumentRecord) uint64 { return d.ID }) {
-			if seen.Add(d.ID); !yield(d.ID, d.Record) {
+		for d := range readable(r, &unknown, r.Records, func(d Record) uint64 { return d.ID }) {
+			if seen.Add(d.ID); !yield(d) {
 				return
 			}
 		}
@@ -76,7 +75,7 @@ func (r *Remains) Documents() iter.Seq2[uint64, Record] {
 					case removed.Contains(id) || !seen.CheckedAdd(id):
 					case unknown.contain(id):
 						r.Lost++
-					case !yield(id, Record{Fingerprint: p.Stored}):
+					case !yield(Record{ID: id, Fingerprint: p.Stored}):
 						return
 					}
 				}

@@ -38,7 +38,7 @@ type Rewrite struct {
 	paths   []string // of the files to install
 	created int      // number of files
 
-	tables  []PackedTableInfo
+	tables  []tableInfo
 	plan    string    // as Prepare was given it
 	nextID  uint64    // as Prepare was given it
 	records sstWriter // that are added
@@ -56,7 +56,7 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 		return nil, err
 	}
 	r := &Rewrite{store: s, dir: s.fs.PathJoin(s.dir, incomingDir),
-		tables: make([]PackedTableInfo, tables)}
+		tables: make([]tableInfo, tables)}
 	r.records, r.deleted, r.counts, r.keys, r.filters = r.newWriter(), r.newWriter(), r.newWriter(),
 		r.newWriter(), r.newPackedWriter()
 	if err := sweepIncoming(s.dir, s.fs); err != nil {
@@ -66,10 +66,10 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 }
 
 // SetTables changes the number of tables, before the first is written.
-func (r *Rewrite) SetTables(tables int) { r.tables = make([]PackedTableInfo, tables) }
+func (r *Rewrite) SetTables(tables int) { r.tables = make([]tableInfo, tables) }
 
-// Packed describes the tables that have been closed.
-func (r *Rewrite) Packed() []PackedTableInfo { return r.tables }
+// Entries returns the number of fingerprints of the tables, which must have been closed.
+func (r *Rewrite) Entries() uint64 { return r.tables[0].Entries }
 
 // Dir returns a directory of FS for temporary files. Close removes it.
 func (r *Rewrite) Dir() string { return r.dir }
@@ -87,9 +87,9 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 }
 
 // AddRecord writes the record of a document. Records, and keys, must come in ascending order.
-func (r *Rewrite) AddRecord(id uint64, record Record) error {
+func (r *Rewrite) AddRecord(record Record) error {
 	w := &r.records
-	w.key, w.value = appendDocumentKey(w.key[:0], id), record.Append(w.value[:0])
+	w.key, w.value = appendDocumentKey(w.key[:0], record.ID), record.appendTo(w.value[:0])
 	return w.set(w.key, w.value)
 }
 
@@ -178,7 +178,7 @@ type TableWriter struct {
 	blocks    sstWriter
 	directory sstWriter
 	lasts     []uint64
-	info      PackedTableInfo
+	info      tableInfo
 }
 
 // Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting, the other
@@ -292,12 +292,17 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 	})
 }
 
+// packing describes the tables after the Rewrite is installed instead of others.
+func (r *Rewrite) packing(before *Tables) packing {
+	return packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}
+}
+
 func (r *Rewrite) addMeta(counters *Counters) error {
 	meta, t := r.newWriter(), r.store.tables.Load()
 	values := map[string][]byte{
 		"epochs": t.epochs.packed().encode(),
 		"format": encodeFormat(),
-		"packed": encodePacked(t.packing.generation+1, r.nextID, r.tables),
+		"packed": r.packing(t).encode(),
 		"plan":   []byte(r.plan),
 	}
 	if counters != nil {

@@ -30,7 +30,7 @@ func TestRewriteDeletesRecords(t *testing.T) {
 	})
 	must(t, s.CompactRecords(t.Context()))
 	rewrite(t, s, Counters{NextID: 7}, func(r *Rewrite, w *TableWriter) {
-		must(t, r.DeleteRecord(3), r.DeleteRecord(4), r.AddRecord(6, Record{Key: "new"}),
+		must(t, r.DeleteRecord(3), r.DeleteRecord(4), r.AddRecord(Record{ID: 6, Key: "new"}),
 			w.AddPosting(7, NewIDs(1)))
 	})
 	want := []uint64{1, 2, 5, 6}
@@ -76,7 +76,7 @@ func TestSmallFilesAreMerged(t *testing.T) {
 		must(t, s.db.Flush())
 		rewrite(t, s, Counters{NextID: 2*round + 3}, func(r *Rewrite, w *TableWriter) {
 			id := 2*round + 2
-			must(t, r.AddRecord(id, documentOf(id)), w.AddPosting(7, NewIDs(id)))
+			must(t, r.AddRecord(documentOf(id)), w.AddPosting(7, NewIDs(id)))
 		})
 	}
 	if n := files(); n[documentKeyspace] <= fewSmallFiles {

@@ -171,8 +171,8 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.openTables(packing{s.meta.Header.Plan, s.meta.Generation, s.meta.NextID,
-		s.meta.Packed}, s.meta.epochs)
+	s.meta.packing.plan = s.meta.Header.Plan
+	t, err := s.openTables(s.meta.packing, s.meta.epochs)
 	if err != nil {
 		return err
 	}

@@ -55,10 +55,17 @@ func decodeEpochs(value []byte) (e epochs, err error) {
 
 // packing describes the packed tables.
 type packing struct {
-	plan       string            // of all tables
-	generation uint64            // 0: there are no packed tables
-	nextID     uint64            // all packed documents have IDs below it
-	tables     []PackedTableInfo // by table
+	plan       string      // of all tables
+	generation uint64      // 0: there are no packed tables
+	nextID     uint64      // all packed documents have IDs below it
+	tables     []tableInfo // by table
+}
+
+// tableInfo describes a packed table.
+type tableInfo struct {
+	Entries uint64 // fingerprints
+	Blocks  uint64
+	Bytes   uint64 // of the blocks
 }
 
 // Tables are the packed tables and the epochs of a store between two steps of a compaction (Freeze,
@@ -329,8 +336,7 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 		s.guard(func() error { return s.excise(context.WithoutCancel(ctx), r.paths, span) }))
 	var next *Tables
 	if err == nil {
-		next, err = s.openTables(packing{r.plan, before.packing.generation + 1, r.nextID, r.tables},
-			before.epochs.packed())
+		next, err = s.openTables(r.packing(before), before.epochs.packed())
 		if err != nil {
 			s.fail(err) // the disk has the new tables, and another Open reads them
 		}

@@ -172,23 +172,19 @@ func (v *View) AppendKey(dst []uint64, hash uint64) ([]uint64, error) {
 	return dst, translateError(v.it.Error())
 }
 
-// DocumentRecord is a record and the ID of its document.
-type DocumentRecord struct {
-	ID uint64
-	Record
-}
-
-// Records yields the documents that have a record, by ID, from first on.
-func (v *View) Records(first uint64) iter.Seq2[DocumentRecord, error] {
+// Records yields the records by ID, from first on.
+func (v *View) Records(first uint64) iter.Seq2[Record, error] {
 	return scan(v, documentKey(first), keyspaceEnd(documentKeyspace),
-		func(key, value []byte) (d DocumentRecord, err error) {
-			if d.ID, err = keyNumber(key, documentKeyLen); err != nil {
-				return d, err
+		func(key, value []byte) (Record, error) {
+			id, err := keyNumber(key, documentKeyLen)
+			if err != nil {
+				return Record{}, err
 			}
-			if d.Record, err = DecodeRecord(value); err == nil && d.ID == 0 {
+			r, err := decodeRecord(value)
+			if r.ID = id; err == nil && id == 0 {
 				err = fmt.Errorf("%w: a document without an ID", fault.ErrCorrupt)
 			}
-			return d, err
+			return r, err
 		})
 }
 
@@ -297,8 +293,12 @@ type documents struct{ from getter }
 
 // Record returns the record of a document, and whether it has one.
 func (d documents) Record(id uint64) (record Record, found bool, err error) {
-	if record, found, err = get(d.from, documentKey(id), DecodeRecord); err != nil {
+	record, found, err = get(d.from, documentKey(id), decodeRecord)
+	switch {
+	case err != nil:
 		err = fmt.Errorf("document %d: %w", id, err)
+	case found:
+		record.ID = id
 	}
 	return record, found, err
 }
