@@ -172,14 +172,17 @@ func (b *builder) writeTables() (err error) {
 				return err
 			}
 		}
-		if next.ok && next.stored == p.Stored {
+		both := next.ok && next.stored == p.Stored
+		if both {
 			p.IDs = p.IDs.Union(next.posting().IDs)
-			if err := next.advance(); err != nil {
-				return err
-			}
 		}
 		if err := t.add(p, gone); err != nil {
 			return err
+		}
+		if both {
+			if err := next.advance(); err != nil {
+				return err
+			}
 		}
 	}
 	for next.ok {
