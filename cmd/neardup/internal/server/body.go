@@ -118,8 +118,10 @@ func (s *Server) eachWindow(
 	}
 	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
-	documents := lines(text)
+	var documents iter.Seq2[int, []byte]
 	switch {
+	case a.several:
+		documents = lines(text)
 	case isJSON && bytes.HasPrefix(bytes.TrimSpace(text), []byte{'['}):
 		if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true),
 			jsontext.AllowInvalidUTF8(true)) {
@@ -127,14 +129,11 @@ func (s *Server) eachWindow(
 				"the body is not a JSON array; one object per line has the type %s", api.JSONLines)
 		}
 		a.several, a.array, documents = true, true, values(text)
-	case a.several:
-		w.items = make([]item, 0, min(windowLimit, 1+bytes.Count(text, []byte{'\n'})))
 	default:
-		w.items = []item{{number: 1, text: body}}
-		return a.end(s.answer(a, w, work))
+		documents = func(yield func(int, []byte) bool) { yield(1, body) }
 	}
 	for number, text := range documents {
-		if !a.array && a.n == 0 && len(w.items) == 0 &&
+		if a.several && !a.array && a.n == 0 && len(w.items) == 0 &&
 			(text[0] != '{' || text[len(text)-1] != '}') {
 			return badCall("line %d is not a JSON object: send one object per line, or an object "+
 				"or array as application/json, "+

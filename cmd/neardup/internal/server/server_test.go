@@ -555,6 +555,8 @@ func TestContentType(t *testing.T) {
 			`^\[{"key":"p"[^\n]*\n,{"error":{"code":"bad_line","message":"unknown field [^\n]*"line":2}}\n,{"error":[^\n]*not a JSON object but a number","line":3}}\n,{"key":"r"[^\n]*\n\]\n$`, 2},
 		{"application/json", "", array + "]", 400, "application/json", `not a JSON array`, 0},
 		{"application/json", "", "[ ]", 200, "application/json", `^\[\]\n$`, 0},
+		{"application/json", "", "[7]", 200, "application/json", `^\[{"error":[^\n]*"line":1}}\n\]\n$`,
+			0},
 		{"application/json", "", `{"text":1}`, 400, "application/json",
 			`^{"error":{"code":"bad_line","message":"text must not be a number","line":1}}\n$`, 0},
 		{"application/json", "", pretty + pretty, 400, "application/json", `not JSON: byte`, 0},
