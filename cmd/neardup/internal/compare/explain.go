@@ -21,17 +21,12 @@ type Explained struct {
 	Candidates []*Result `json:"candidates" doc:"other stored documents of the scope within k bits, nearest first, at most 20: a is the document, b the stored one"`
 }
 
-// Index is an index that Explain searches.
-type Index interface {
-	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
-	Query(ctx context.Context, q index.Query) ([]index.Match, error)
-}
-
 // Explain returns the verdict that Check would return for a document, without storing it, and
 // compares it with the stored documents nearest to it. The reason, if it is not empty, is why the
 // document would be skipped.
 func Explain(
-	ctx context.Context, x Index, key string, d *index.Document, reason string, rule match.Rule,
+	ctx context.Context, x *neardup.Index, key string, d *index.Document, reason string,
+	rule match.Rule,
 ) (*Explained, error) {
 	e := &Explained{Candidates: []*Result{}}
 	if reason != "" {

@@ -81,7 +81,7 @@ func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) 
 	for i := range docs {
 		ids[i] = docs[i].ID
 	}
-	counts, err := p.source.Duplicates(ctx, ids...)
+	counts, err := p.index.Duplicates(ctx, ids...)
 	for i, n := range counts {
 		if n > 0 {
 			g.Most = append(g.Most, Count{Name: docs[i].Key, N: int64(n)})
@@ -96,7 +96,7 @@ func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) 
 // ofHost returns the documents of the host, up to the limits.
 func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Document, err error) {
 	keys := 0
-	for d, err := range p.source.Documents(ctx) {
+	for d, err := range p.index.Documents(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 		queries[i] = index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: maxOfGroup}
 	}
 	taken := make(map[uint64]bool)
-	for a, err := range p.source.QueryBatch(ctx, queries) {
+	for a, err := range p.index.QueryBatch(ctx, queries) {
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ type overviewPage struct {
 }
 
 func (p *Pages) overview(*http.Request) (any, error) {
-	o := &overviewPage{Stats: p.source.Stats()}
+	o := &overviewPage{Stats: p.index.Stats()}
 	if o.Stats.Tables == 0 {
 		return nil, &problem{http.StatusServiceUnavailable, "The index is closed."}
 	}
@@ -41,21 +41,21 @@ func (p *Pages) overview(*http.Request) (any, error) {
 	}
 	setShares(o.Verdicts)
 	o.Duplicates = percent(duplicates, o.Given)
-	c := p.source.Compaction()
-	o.Compaction, o.Failure = compactionText(&c), c.Failure
+	o.describe(p.index.Compaction())
 	return o, nil
 }
 
-// compactionText describes the state of the compaction in the background.
-func compactionText(c *compaction.BackgroundStats) string {
+// describe sets the texts about the compaction in the background.
+func (o *overviewPage) describe(c compaction.BackgroundStats) {
+	o.Compaction, o.Failure = "none in the background since the start", c.Failure
 	switch {
 	case c.Running && c.Progress.Total > 0:
-		return "running: " + c.Progress.Stage + ", " +
+		o.Compaction = "running: " + c.Progress.Stage + ", " +
 			percent(int64(c.Progress.Done), int64(c.Progress.Total))
 	case c.Running:
-		return "running"
+		o.Compaction = "running"
 	case c.Runs > 0:
-		return "the last one in the background ended on " + c.LastEnd.Format("2 January 15:04")
+		o.Compaction = "the last one in the background ended on " +
+			c.LastEnd.Format("2 January 15:04")
 	}
-	return "none in the background since the start"
 }

@@ -5,30 +5,15 @@ import (
 	"context"
 	"errors"
 	"html/template"
-	"iter"
 	"net/http"
 	"net/url"
 	"runtime"
 	"time"
 
 	"github.com/neardup/neardup"
-	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint/page"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
 )
-
-// Source is the index that the pages show. *neardup.Index is a Source.
-type Source interface {
-	Stats() index.Stats
-	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
-	Query(ctx context.Context, q index.Query) ([]index.Match, error)
-	QueryBatch(ctx context.Context, queries []index.Query) iter.Seq2[index.Answer, error]
-	Documents(ctx context.Context) iter.Seq2[index.Document, error]
-	Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error)
-	Signer() *page.Signer // nil: the index is of fingerprints
-	Compaction() compaction.BackgroundStats
-}
 
 // Texts has the texts of documents.
 type Texts interface {
@@ -52,12 +37,12 @@ type Options struct {
 // Pages serves the pages. The memory, the time and the number of requests are bounded. Requests
 // over the limit get 503.
 type Pages struct {
-	source Source
-	opts   Options
-	mux    *http.ServeMux
-	room   chan struct{} // has an element per request
-	scan   chan struct{} // has an element per request that reads many documents
-	texts  chan struct{} // has an element per text in memory, which takes several times its size
+	index *neardup.Index
+	opts  Options
+	mux   *http.ServeMux
+	room  chan struct{} // has an element per request
+	scan  chan struct{} // has an element per request that reads many documents
+	texts chan struct{} // has an element per text in memory, which takes several times its size
 }
 
 const (
@@ -70,9 +55,9 @@ const (
 var Patterns = []string{"GET /{$}", "GET /search", "POST /search", "GET /compare", "GET /groups"}
 
 // New returns the pages of an index.
-func New(source Source, o Options) *Pages {
+func New(x *neardup.Index, o Options) *Pages {
 	p := &Pages{
-		source: source, opts: o, mux: http.NewServeMux(),
+		index: x, opts: o, mux: http.NewServeMux(),
 		room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1),
 		texts: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}

@@ -229,7 +229,7 @@ func TestTextsWait(t *testing.T) {
 // TestClosedIndex: the pages of a closed index are errors.
 func TestClosedIndex(t *testing.T) {
 	p := testPages(t)
-	p.source.(*neardup.Index).Close()
+	p.index.Close()
 	for path, status := range map[string]int{"/": 503, "/search?q=a": 500, "/compare?a=a&b=b": 500,
 		"/groups?host=a": 500} {
 		if w := get(p, path, nil); w.Code != status {
@@ -248,22 +248,17 @@ func TestCompactionIsShown(t *testing.T) {
 		"the last one in the background ended on 2 May 03:04": {Runs: 2,
 			LastEnd: time.Date(2026, 5, 2, 3, 4, 0, 0, time.UTC)},
 	} {
-		if got := compactionText(&c); got != want {
-			t.Errorf("%+v: %q, want %q", c, got, want)
+		o := new(overviewPage)
+		if o.describe(c); o.Compaction != want {
+			t.Errorf("%+v: %q, want %q", c, o.Compaction, want)
 		}
 	}
-	p := testPages(t)
-	p.source = failing{p.source}
-	if text := get(p, "/", nil).Body.String(); !strings.Contains(text,
-		"failed and will be retried: no room on &lt;disk&gt;") {
+	o, text := new(overviewPage), new(strings.Builder)
+	o.describe(compaction.BackgroundStats{Failure: "no room on <disk>"})
+	must(t, overviewTemplate().Execute(text, &frame{Page: o}))
+	if !strings.Contains(text.String(), "failed and will be retried: no room on &lt;disk&gt;") {
 		t.Error(text)
 	}
-}
-
-type failing struct{ Source }
-
-func (failing) Compaction() compaction.BackgroundStats {
-	return compaction.BackgroundStats{Failure: "no room on <disk>"}
 }
 
 // TestLargestGroups: the largest groups are kept, and of equal groups the first ones.
@@ -285,11 +280,10 @@ func TestLargestGroups(t *testing.T) {
 // TestLargeGroup: equal documents are one group, even if they are more than the limit.
 func TestLargeGroup(t *testing.T) {
 	p := testPages(t)
-	x := p.source.(*neardup.Index)
 	for n := range maxOfGroup + 3 {
 		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n),
 			Fingerprint: 1, Tokens: 9}
-		must(t, x.Add(t.Context(), d))
+		must(t, p.index.Add(t.Context(), d))
 	}
 	text := get(p, "/groups?host=same.example", nil).Body.String()
 	if !strings.Contains(text, "200 documents or more, on any host") ||

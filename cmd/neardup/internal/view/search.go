@@ -45,7 +45,7 @@ func (s *searchPage) Path(candidate *compare.Result) string {
 
 func (p *Pages) search(r *http.Request) (any, error) {
 	s := &searchPage{Asked: r.Form.Get("q"), URL: r.PostForm.Get("url"),
-		Text: r.PostForm.Get("text"), MaxBits: p.source.Stats().MaxDistance}
+		Text: r.PostForm.Get("text"), MaxBits: p.index.Stats().MaxDistance}
 	reason := ""
 	var err error
 	switch {
@@ -58,7 +58,7 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	if err != nil || s.Of == nil {
 		return s, err
 	}
-	s.Explained, err = compare.Explain(r.Context(), p.source, s.Of.Key, s.Of, reason, p.opts.Rule())
+	s.Explained, err = compare.Explain(r.Context(), p.index, s.Of.Key, s.Of, reason, p.opts.Rule())
 	return s, err
 }
 
@@ -93,7 +93,7 @@ func (p *Pages) find(
 	ctx context.Context, key string,
 ) (d *index.Document, stored bool, reason string, err error) {
 	for _, key := range []string{key, strings.TrimSpace(key)} {
-		d, found, err := p.source.Get(ctx, key)
+		d, found, err := p.index.Get(ctx, key)
 		if err != nil || found {
 			return &d, found, "", err
 		}
@@ -116,7 +116,7 @@ func (p *Pages) find(
 
 // analyze returns the document of a page, with its key also if there is nothing to compare.
 func (p *Pages) analyze(page neardup.Page) (d *index.Document, reason string) {
-	analyzed, reason := check.Analyze(p.source.Signer(), page)
+	analyzed, reason := check.Analyze(p.index.Signer(), page)
 	analyzed.Key = page.URL
 	return &analyzed, reason
 }
@@ -126,7 +126,7 @@ func (p *Pages) pasted(
 	ctx context.Context, url, text string,
 ) (d *index.Document, reason string, err error) {
 	switch {
-	case p.source.Signer() == nil:
+	case p.index.Signer() == nil:
 		return nil, "", &problem{http.StatusBadRequest, "This index has fingerprints, not texts."}
 	case len(text) > maxPasted:
 		return nil, "", &problem{http.StatusRequestEntityTooLarge,
