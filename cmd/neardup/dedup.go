@@ -44,8 +44,9 @@ durable.`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
-		call: c, indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(),
-		match:    c.matchFlags().siteTextsFlag(c),
+		call: c,
+		indexes: c.indexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags().
+			matchFlags(),
 		emission: c.emitFlags(inputs), report: c.reportFlag(inputs),
 	}
 	c.sizeFlag(&inputs.MaxDocument, "max-document-size", "16MiB", 1<<20,
@@ -53,7 +54,7 @@ durable.`,
 	c.flags.BoolVar(&inputs.noKeys, "no-keys", false,
 		"store documents without their keys: no document replaces an earlier one")
 	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
-	c.flags.BoolVar(&d.keep, "keep-duplicates", false, "store duplicates too")
+	c.flags.BoolVar(&d.indexes.opts.Index.KeepDuplicates, "keep-duplicates", false, "store duplicates too")
 	return c.runs(func(ctx context.Context) error {
 		docs, err := inputs.openInputs()
 		if err != nil {
@@ -69,9 +70,7 @@ durable.`,
 type dedup struct {
 	call     *call
 	indexes  *indexFlags
-	match    *matchFlags
 	emission *emission
-	keep     bool             // duplicates are stored too
 	summary  *summary.Summary // of the documentReader
 	report   *report
 
@@ -83,8 +82,6 @@ type dedup struct {
 
 func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	o := d.indexes.options(docs.asked, docs.bare)
-	o.Index.KeepDuplicates = d.keep
-	d.match.set(&o.Index)
 	if d.indexes.dir == "" {
 		if d.indexes.dir, err = os.MkdirTemp("", "neardup-"); err != nil {
 			return fmt.Errorf("temporary index: %w; set --index, or another TMPDIR", err)
@@ -102,7 +99,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("created index %s", d.indexes.dir)
 	}
 	docs.Analyzer.Signer = d.index.Signer()
-	d.rule = d.match.rule(d.index.Plan().MaxDistance)
+	d.rule = d.indexes.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.Summary
 	d.summary.Verdicts = make(map[string]int64)
 	err = docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
@@ -110,7 +107,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	})
 	if err == nil {
 		// the run may have been too short for the background
-		_, err = d.index.Expire(ctx, d.indexes.expiry)
+		_, err = d.index.Expire(ctx, d.indexes.opts.Compaction.Expiry)
 	}
 	if err != nil {
 		return err
@@ -155,7 +152,7 @@ func (d *dedup) check(ctx context.Context, batch []*documents.Input) error {
 type emission struct {
 	call    *call
 	file    string
-	formats []corpus.Format  // of inputs that can be emitted; nil without --emit
+	wanted  bool             // --emit is given
 	records *original.Writer // nil if it is not open
 }
 
@@ -172,10 +169,10 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 			}
 			return nil
 		}
-		e.formats = []corpus.Format{corpus.WARC, corpus.WET, corpus.JSONL}
-		inputs.Originals = e.formats
-		if f := inputs.Format; f != corpus.Detect && !slices.Contains(e.formats, f) {
-			return usagef("--format is %s; --emit prints records of %s", f, orList(e.formats))
+		e.wanted, inputs.Originals = true, true
+		formats := corpus.OriginalFormats
+		if f := inputs.Format; f != corpus.Detect && !slices.Contains(formats, f) {
+			return usagef("--format is %s; --emit prints records of %s", f, orList(formats))
 		}
 		return nil
 	})
@@ -185,7 +182,7 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 // open opens the output of records while do runs. It returns an error if the output is an input
 // too, or if the records of an input cannot be emitted.
 func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
-	if e.formats == nil {
+	if !e.wanted {
 		return do()
 	}
 	err := e.call.writeTo(e.file, func(output os.FileInfo) error {
@@ -195,7 +192,7 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 		return do()
 	})
 	if errors.Is(err, corpus.ErrNoOriginals) {
-		err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(e.formats))
+		err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(corpus.OriginalFormats))
 	}
 	return err
 }

@@ -252,11 +252,10 @@ func (f *inputFlags) asked(signer *page.Signer) string {
 
 // indexFlags are the flags that select an index and, if it is created, its parameters.
 type indexFlags struct {
-	call   *call
-	dir    string
-	cache  int64
-	k      *int // --max-distance
-	expiry index.Expiry
+	call *call
+	dir  string
+	k    *int // --max-distance
+	opts neardup.Options
 }
 
 // indexFlag defines --index.
@@ -283,7 +282,7 @@ const (
 
 // cacheFlag defines --cache.
 func (f *indexFlags) cacheFlag() *indexFlags {
-	f.call.sizeFlag(&f.cache, "cache", "", 0, "`size` of the cache of the index, such as 2GiB "+
+	f.call.sizeFlag(&f.opts.Index.CacheBytes, "cache", "", 0, "`size` of the cache of the index, such as 2GiB "+
 		"(default automatic, at most half of the machine's memory)")
 	return f
 }
@@ -300,22 +299,24 @@ func (f *indexFlags) retentionFlags() *indexFlags {
 	f.call.valueFlag("retain-age", "", "delete documents that were last stored longer ago than "+
 		"this `duration`, such as 30d or 12h; each verdict except duplicate and skipped stores "+
 		"the document again (default never)", func(text string) (err error) {
-		f.expiry.MaxAge, err = parseDuration(text)
+		f.opts.Compaction.Expiry.MaxAge, err = parseDuration(text)
 		return err
 	})
 	retained := f.call.countFlag("retain-documents", "",
 		"delete documents, the least recently stored first, if the index has more than this "+
 			"`number` (default never)")
-	f.call.check(func() error { f.expiry.MaxDocuments = uint64(*retained); return nil })
+	f.call.check(func() error {
+		f.opts.Compaction.Expiry.MaxDocuments = uint64(*retained)
+		return nil
+	})
 	return f
 }
 
 // options returns the options to open or create the index.
 func (f *indexFlags) options(analyzer string, bare bool) *neardup.Options {
-	o := &neardup.Options{Bare: bare, Index: index.Options{Analyzer: analyzer, CacheBytes: f.cache,
-		MaxDistance: f.call.givenDistance(*f.k)}}
-	o.Compaction.Expiry = f.expiry
-	return o
+	o := f.opts
+	o.Bare, o.Index.Analyzer, o.Index.MaxDistance = bare, analyzer, f.call.givenDistance(*f.k)
+	return &o
 }
 
 // absent reports whether the directory of the index does not exist or is empty.
@@ -346,52 +347,35 @@ func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
 		Index: index.Options{ReadOnly: true, Analyzer: analyzer}})
 }
 
-// matchFlags are the flags of the rule of a match, except k.
-type matchFlags struct {
-	shingle   int
-	allowance int
-	ratio     float64
-	siteTexts int
-}
-
-func (c *call) matchFlags() *matchFlags {
-	f := new(matchFlags)
-	c.flags.IntVar(&f.shingle, "max-shingle-distance", 0,
+// matchFlags defines the flags of the rule of a match, except k.
+func (f *indexFlags) matchFlags() *indexFlags {
+	o, flags := &f.opts.Index, f.call.flags
+	flags.IntVar(&o.MaxShingleDistance, "max-shingle-distance", 0,
 		fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of "+
 			"long near-duplicates (0 means the default, %d; -1: shingles are not compared)",
 			match.MaxShingleDistance))
-	c.flags.IntVar(&f.allowance, "short-allowance", 0,
+	flags.IntVar(&o.ShortAllowance, "short-allowance", 0,
 		fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the "+
 			"limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one "+
 			"limit for all lengths)", match.ShortAllowance))
-	c.flags.Float64Var(&f.ratio, "max-length-ratio", match.MaxLengthRatio,
+	flags.Float64Var(&o.MaxLengthRatio, "max-length-ratio", match.MaxLengthRatio,
 		"how many `times` as long as the other one of two near-duplicates may be (-1: lengths "+
 			"are not compared)")
-	return f
-}
-
-// siteTextsFlag adds the flag that separates pages of one template.
-func (f *matchFlags) siteTextsFlag(c *call) *matchFlags {
-	c.flags.IntVar(&f.siteTexts, "site-texts", match.SiteTexts,
+	flags.IntVar(&o.SiteTexts, "site-texts", match.SiteTexts,
 		"keep different pages of one template apart by the distances of the stored pages of "+
 			"their site (the host of their URLs); until two others are stored, fewer than this "+
 			"`number` of different texts are duplicates (-1: ignore sites)")
-	c.check(func() error {
-		if f.siteTexts != -1 && f.siteTexts < 1 {
-			return usagef("--site-texts is %d, want 1 or more, or -1 for never", f.siteTexts)
+	f.call.check(func() error {
+		if o.SiteTexts != -1 && o.SiteTexts < 1 {
+			return usagef("--site-texts is %d, want 1 or more, or -1 for never", o.SiteTexts)
 		}
 		return nil
 	})
 	return f
 }
 
-// set sets the rule of an index.
-func (f *matchFlags) set(o *index.Options) {
-	o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio, o.SiteTexts = f.shingle, f.allowance,
-		f.ratio, f.siteTexts
-}
-
 // rule returns the rule for the distance k.
-func (f *matchFlags) rule(k int) match.Rule {
-	return match.Default(k).With(f.shingle, f.allowance, f.ratio)
+func (f *indexFlags) rule(k int) match.Rule {
+	o := &f.opts.Index
+	return match.Default(k).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 }

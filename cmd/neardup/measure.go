@@ -86,7 +86,7 @@ page.`,
   neardup eval --compare --plot curves.svg docs.jsonl pairs.tsv
   neardup eval --generated 1`,
 	})
-	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), c.matchFlags().siteTextsFlag(c)
+	inputs, limits := (&inputFlags{call: c}).analyzerFlags(), (&indexFlags{call: c}).matchFlags()
 	c.flags.StringVar(&inputs.Fields.Content, "content-field", "",
 		"JSON `field` of the content (default html, main, text or content)")
 	k := c.distanceFlag(defaultK, eval.MaxDistance,
@@ -128,7 +128,7 @@ page.`,
 			return usageError{err}
 		}
 		measure := func(labelled *eval.Labelled) (report *eval.Report, err error) {
-			if report, err = labelled.Measure(ctx, rule, limits.siteTexts); err != nil {
+			if report, err = labelled.Measure(ctx, rule, limits.opts.Index.SiteTexts); err != nil {
 				return nil, err
 			}
 			report.Analyzer = signers[0].Name()

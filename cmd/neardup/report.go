@@ -176,7 +176,7 @@ func (r *report) words(
 		return 0, nil
 	}
 	inputs := *r.inputs
-	inputs.Originals = nil
+	inputs.Originals = false
 	reader, err := inputs.readerOf(again...)
 	if err != nil {
 		return 0, nil // the inputs were removed

@@ -38,8 +38,8 @@ answered the current requests. Answered documents are stored.`,
 	})
 	c.interrupted = "answered documents are stored"
 	s := &serving{call: c,
-		indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags(),
-		match:   c.matchFlags().siteTextsFlag(c)}
+		indexes: c.requiredIndexFlag().cacheFlag().distanceFlag(defaultK).retentionFlags().
+			matchFlags()}
 	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
 	c.flags.StringVar(&s.tokenFile, "token-file", "",
 		"`file` with the token of authorized callers in its first line")
@@ -61,7 +61,6 @@ answered the current requests. Answered documents are stored.`,
 type serving struct {
 	call    *call
 	indexes *indexFlags
-	match   *matchFlags
 	opts    server.Options
 
 	listen, tokenFile, cert, key string
@@ -123,7 +122,6 @@ func (s *serving) run(ctx context.Context) (err error) {
 			"few files; raise the limit (ulimit -n) for up to %d", connections, maxConnections)
 	}
 	o := s.indexes.options("", false)
-	s.match.set(&o.Index)
 	o.Bare = s.indexes.exist() // an existing index may be of any kind; a new one is of pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	ended := make(chan error, 1)
@@ -156,7 +154,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if absent {
 		log.Info("created index", "index", s.indexes.dir)
 	}
-	s.opts.Rule = func() match.Rule { return s.match.rule(x.Plan().MaxDistance) } // it may change
+	s.opts.Rule = func() match.Rule { return s.indexes.rule(x.Plan().MaxDistance) } // it may change
 	s.opts.Log = log
 	s.opts.Failed = func(err error) {
 		log.Error("a write to the index failed: the server ends, since only reopening the index "+
@@ -201,10 +199,9 @@ func (s *serving) pages(
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive requires an index of pages")
 	}
-	texts, err := archive.Open(ctx, s.archives, corpus.Options{MaxDocument: neardup.DefaultMaxBody},
-		x.Signer(), func(r *corpus.Reader) (stop func()) {
-			return progress.New("serve", s.call.err, nil).Reading(ctx, r)
-		})
+	texts, err := archive.Open(ctx, s.archives, x.Signer(), func(r *corpus.Reader) (stop func()) {
+		return progress.New("serve", s.call.err, nil).Reading(ctx, r)
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,7 +33,6 @@ var ErrNotSeekable = errors.New("its records cannot be read one by one")
 // use.
 type Archive struct {
 	signer *page.Signer
-	opts   corpus.Options
 	files  []*os.File
 	seed   maphash.Seed
 	places []place // sorted by hash; of equal hashes, the last document first
@@ -51,10 +50,10 @@ type place struct {
 // without compression or with one compressed member per record, or JSON Lines without compression.
 // show shows the progress of a reader until stop is called.
 func Open(
-	ctx context.Context, files []string, o corpus.Options, signer *page.Signer,
+	ctx context.Context, files []string, signer *page.Signer,
 	show func(*corpus.Reader) (stop func()),
 ) (*Archive, error) {
-	a := &Archive{signer: signer, opts: o, seed: maphash.MakeSeed()}
+	a := &Archive{signer: signer, seed: maphash.MakeSeed()}
 	for _, name := range files {
 		if err := a.add(ctx, name, show); err != nil {
 			return nil, errors.Join(fmt.Errorf("archive %s: %w", name, err), a.Close())
@@ -78,9 +77,7 @@ func (a *Archive) add(
 		return err
 	}
 	a.files = append(a.files, file)
-	o := a.opts
-	o.Originals = []corpus.Format{corpus.WARC, corpus.WET, corpus.JSONL}
-	reader, err := corpus.New([]string{name}, o)
+	reader, err := corpus.New([]string{name}, corpus.Options{Originals: true})
 	if err != nil {
 		return err
 	}
@@ -119,14 +116,12 @@ func (a *Archive) hash(key string) uint64 { return maphash.String(a.seed, key) }
 // read reads the document at a position. It returns nil if there is no document.
 func (a *Archive) read(ctx context.Context, at place) (*corpus.Record, error) {
 	file := a.files[at.file]
-	o := a.opts
-	o.Opened = map[string]io.Reader{file.Name(): io.NewSectionReader(file, at.offset, 1<<62)}
-	if o.Format == corpus.Detect {
-		first := make([]byte, 16)
-		n, _ := file.ReadAt(first, at.offset)
-		if first = bytes.TrimLeft(first[:n], " \t\r\n"); bytes.HasPrefix(first, []byte("{")) {
-			o.Format = corpus.JSONL
-		}
+	o := corpus.Options{Opened: map[string]io.Reader{
+		file.Name(): io.NewSectionReader(file, at.offset, 1<<62)}}
+	first := make([]byte, 16)
+	n, _ := file.ReadAt(first, at.offset)
+	if first = bytes.TrimLeft(first[:n], " \t\r\n"); bytes.HasPrefix(first, []byte("{")) {
+		o.Format = corpus.JSONL
 	}
 	reader, err := corpus.New([]string{file.Name()}, o)
 	if err != nil {

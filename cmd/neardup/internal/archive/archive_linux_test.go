@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/internal/check"
 )
 
@@ -18,8 +17,7 @@ func TestPipeIsRefused(t *testing.T) {
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	refused := make(chan error, 1)
 	go func() {
-		_, err := Open(context.Background(), []string{pipe}, corpus.Options{},
-			check.DefaultSigner(), hidden)
+		_, err := Open(context.Background(), []string{pipe}, check.DefaultSigner(), hidden)
 		refused <- err
 	}()
 	select {

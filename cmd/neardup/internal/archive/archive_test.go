@@ -62,7 +62,7 @@ func TestWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
 			must(t, os.WriteFile(file, []byte(content), 0o666))
-			a, err := Open(ctx, []string{file}, corpus.Options{}, check.DefaultSigner(), hidden)
+			a, err := Open(ctx, []string{file}, check.DefaultSigner(), hidden)
 			must(t, err)
 			defer a.Close()
 			for i := range 3 {
@@ -100,19 +100,18 @@ func TestRefused(t *testing.T) {
 	} {
 		file := filepath.Join(dir, name)
 		must(t, os.WriteFile(file, []byte(content), 0o666))
-		if _, err := Open(context.Background(), []string{file}, corpus.Options{},
-			check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) ||
+		if _, err := Open(context.Background(), []string{file}, check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(context.Background(), []string{dir}, corpus.Options{}, check.DefaultSigner(),
+	if _, err := Open(context.Background(), []string{dir}, check.DefaultSigner(),
 		hidden); !errors.Is(err, ErrNotSeekable) {
 		t.Errorf("a folder: %v", err)
 	}
 	page := filepath.Join(dir, "page.html")
 	must(t, os.WriteFile(page, []byte("<p>a page"), 0o666))
-	if _, err := Open(context.Background(), []string{page}, corpus.Options{}, check.DefaultSigner(),
+	if _, err := Open(context.Background(), []string{page}, check.DefaultSigner(),
 		hidden); !errors.Is(err, corpus.ErrNoOriginals) {
 		t.Errorf("a page: %v", err)
 	}

@@ -49,7 +49,7 @@ type Record struct {
 	Content     []byte // belongs to the receiver; never empty if Kind is HTML or Text
 	Fingerprint fingerprint.Fingerprint
 
-	// Original is set for documents and warcinfo records of the formats in Options.Originals.
+	// Original is set for documents and warcinfo records, with Options.Originals.
 	Original *Original
 
 	Skip *Skip
@@ -73,6 +73,9 @@ func (o *Original) bytes() int {
 	}
 	return len(o.Header) + len(o.Body) + len(o.Member)
 }
+
+// OriginalFormats are the formats of records with an Original. Web archives are of one format.
+var OriginalFormats = []Format{WARC, WET, JSONL}
 
 // The reasons of the skips of malformed lines and objects.
 const (
@@ -129,10 +132,10 @@ type Options struct {
 	MaxDocument int64
 	// Fields are the names of the fields of JSON records.
 	Fields Fields
-	// Originals are the formats of records with an Original. The default is none. A file of another
-	// format, or of another format than the first file, ends the run with ErrNoOriginals. Each
-	// record then holds up to about MaxDocument bytes more, or a line of JSON.
-	Originals []Format
+	// Originals sets Record.Original. A file whose format is not in OriginalFormats, or is not the
+	// format of the first file, ends the run with ErrNoOriginals. Each record then holds up to
+	// about MaxDocument bytes more, or a line of JSON.
+	Originals bool
 	// Stdin is the input "-". The default is os.Stdin.
 	Stdin io.Reader
 	// Output is the file that the output goes to, or nil. Reading it might never end. It is an

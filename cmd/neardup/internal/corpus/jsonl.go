@@ -57,7 +57,7 @@ func (s *source) objects(
 			more = s.skip(offset, "", tooLarge(limit))
 		case len(bytes.TrimSpace(object)) > 0:
 			u := &RawRecord{record: Record{Offset: offset}, bytes: cap(object)}
-			if opts.Originals != nil {
+			if opts.Originals {
 				u.record.Original = &Original{Format: JSONL,
 					Compressed: s.w.compressed(), Body: object}
 			}

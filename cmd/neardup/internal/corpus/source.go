@@ -24,7 +24,7 @@ type source struct {
 // open returns the lookahead of a file. Fingerprints of 8 bytes may begin with any bytes, so a file
 // of them is compressed only if its extension says so.
 func (o *Options) open(name string, file *countedFile) *lookahead {
-	if slices.Contains(o.Originals, WARC) {
+	if o.Originals {
 		file.keep = int(o.MaxDocument) + httpSlack
 	}
 	words := o.Format == U64LE || o.Format == Detect && formatByName(name) == U64LE
@@ -117,7 +117,7 @@ func (s *source) entryKey(name string) string {
 	return s.key + path.Clean("/"+name)
 }
 
-// ErrNoOriginals is matched by the error about a file whose format is not in Options.Originals.
+// ErrNoOriginals is matched by the error about a file whose format is not in OriginalFormats.
 var ErrNoOriginals = errors.New("its records cannot be passed through")
 
 // CheckOriginals returns the error with which the formats of the files will end the run. It does
@@ -169,17 +169,17 @@ func isFile(r io.Reader, info os.FileInfo) bool {
 // refuse ends the run with an error.
 func (r *run) refuse(err error) { r.refused, r.stopped = err, true }
 
-// accept ends the run and returns false if Options.Originals does not permit the format, or if an
-// earlier file has another format.
+// accept ends the run and returns false if the format is not in OriginalFormats, or if an earlier
+// file has another format.
 func (s *source) accept(format Format) bool {
-	if s.opts.Originals == nil {
+	if !s.opts.Originals {
 		return true
 	}
 	if format == WET {
 		format = WARC
 	}
 	switch {
-	case !slices.Contains(s.opts.Originals, format):
+	case !slices.Contains(OriginalFormats, format):
 		s.refuse(fmt.Errorf("input: %s: %w: its format is %s", s.name, ErrNoOriginals, format))
 	case s.first != "" && s.first != format:
 		s.refuse(fmt.Errorf(

@@ -345,7 +345,7 @@ func crawlerRecord(uri string) string {
 // original returns the original of the record that was read, with a block of size bytes, or nil if
 // originals are not wanted.
 func (a *archive) original(size int64) *Original {
-	if a.opts.Originals == nil || size > int64(len(a.content)) {
+	if !a.opts.Originals || size > int64(len(a.content)) {
 		return nil
 	}
 	if raw := a.rawMember(); raw != nil {

@@ -153,7 +153,7 @@ func TestWrongContentLength(t *testing.T) {
 					}
 				}
 			}
-			r := newReader(t, Options{Originals: []Format{WARC},
+			r := newReader(t, Options{Originals: true,
 				Stdin: strings.NewReader(test.file + b + c)}, "-")
 			records := readAll(t, r)
 			if repaired := r.Totals()[0].Repaired; repaired != 1 &&

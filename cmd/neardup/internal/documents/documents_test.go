@@ -16,7 +16,7 @@ import (
 func readLines(t *testing.T, in io.Reader) *Reader {
 	t.Helper()
 	lines, err := corpus.New([]string{"-"}, corpus.Options{Stdin: in, Format: corpus.JSONL,
-		Originals: []corpus.Format{corpus.JSONL}})
+		Originals: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,12 +20,10 @@ import (
 
 var must = testenv.Must
 
-var both = []corpus.Format{corpus.WARC, corpus.JSONL}
-
 // readAll reads the records of a file.
 func readAll(t *testing.T, content string) (records []corpus.Record) {
 	t.Helper()
-	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: both,
+	r, err := corpus.New([]string{"-"}, corpus.Options{Originals: true,
 		Stdin: strings.NewReader(content)})
 	must(t, err)
 	for raw, err := range r.RawRecords(context.Background()) {
@@ -195,22 +193,20 @@ func TestRefused(t *testing.T) {
 	lines, archive := write("a.jsonl", `{"id":1,"text":"a"}`), write("b.warc", small)
 	page, array := write("c.html", "<p>page"), write("d.json", "[{\"id\":1,\n\"text\":\"a\"}]")
 	for _, test := range []struct {
-		inputs  []string
-		formats []corpus.Format
-		refused bool
+		inputs             []string
+		originals, refused bool
 	}{
-		{[]string{lines, lines}, both, false},
-		{[]string{archive, archive}, both, false},
-		{[]string{archive}, both[:1], false},
-		{[]string{lines}, both[:1], true},
-		{[]string{lines, archive}, both, true},
-		{[]string{archive, lines}, both, true},
-		{[]string{dir}, both, true},
-		{[]string{page}, both, true},
-		{[]string{array}, both, true},
-		{[]string{page, array}, nil, false},
+		{[]string{lines, lines}, true, false},
+		{[]string{archive, archive}, true, false},
+		{[]string{archive}, true, false},
+		{[]string{lines, archive}, true, true},
+		{[]string{archive, lines}, true, true},
+		{[]string{dir}, true, true},
+		{[]string{page}, true, true},
+		{[]string{array}, true, true},
+		{[]string{page, array}, false, false},
 	} {
-		r, err := corpus.New(test.inputs, corpus.Options{Originals: test.formats})
+		r, err := corpus.New(test.inputs, corpus.Options{Originals: test.originals})
 		must(t, err)
 		before, found := r.CheckOriginals(context.Background(), nil), error(nil)
 		for raw, err := range r.RawRecords(context.Background()) {
