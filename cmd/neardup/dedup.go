@@ -54,7 +54,8 @@ durable.`,
 	c.flags.BoolVar(&inputs.noKeys, "no-keys", false,
 		"store documents without their keys: no document replaces an earlier one")
 	c.cmd.MarkFlagsMutuallyExclusive("no-keys", "key-field")
-	c.flags.BoolVar(&d.indexes.opts.Index.KeepDuplicates, "keep-duplicates", false, "store duplicates too")
+	c.flags.BoolVar(&d.indexes.opts.Index.KeepDuplicates, "keep-duplicates", false,
+		"store duplicates too")
 	return c.runs(func(ctx context.Context) error {
 		docs, err := inputs.openInputs()
 		if err != nil {

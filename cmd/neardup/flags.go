@@ -282,8 +282,8 @@ const (
 
 // cacheFlag defines --cache.
 func (f *indexFlags) cacheFlag() *indexFlags {
-	f.call.sizeFlag(&f.opts.Index.CacheBytes, "cache", "", 0, "`size` of the cache of the index, such as 2GiB "+
-		"(default automatic, at most half of the machine's memory)")
+	f.call.sizeFlag(&f.opts.Index.CacheBytes, "cache", "", 0, "`size` of the cache of the index, "+
+		"such as 2GiB (default automatic, at most half of the machine's memory)")
 	return f
 }
 

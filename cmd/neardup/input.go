@@ -69,7 +69,7 @@ func compared(batch []*documents.Input) []*documents.Input {
 // chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end.
 func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
-		defer c.reading(ctx, reader)()
+		defer c.reading(ctx, "lists", reader)()
 		log := &skipLog{call: c}
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {

@@ -190,7 +190,7 @@ func readLabelled(
 	if err != nil {
 		return nil, err
 	}
-	account := c.reading(ctx, reader)
+	account := c.reading(ctx, docsFile, reader)
 	docs, err := eval.ReadDocuments(ctx, reader, keepTexts, signers)
 	account()
 	if err != nil {

@@ -105,10 +105,13 @@ func (c *call) writeTo(
 	return errors.Join(cmp.Or(do(out), out.Flush()), file.Close())
 }
 
-// reading shows the progress of a reader until account is called, which prints its totals.
-func (c *call) reading(ctx context.Context, r *corpus.Reader) (account func()) {
+// reading shows the progress of a reader of inputs until account is called, which prints its
+// totals.
+func (c *call) reading(
+	ctx context.Context, inputs string, r *corpus.Reader,
+) (account func()) {
 	stop := progress.New(c.cmd.Name(), c.err, c.outFile()).Reading(ctx, r)
-	return func() { stop(); c.account(r) }
+	return func() { stop(); c.account(inputs, r) }
 }
 
 // counting shows the number of done units until stop is called. A total of 0 means that it is not
@@ -144,20 +147,17 @@ func (c *call) noteUnrecognized(r *corpus.Record) {
 
 // noteProblems sets the error of the subcommand if an input is broken or malformed, or if no record
 // has a field that a flag names.
-func (c *call) noteProblems(r *corpus.Reader, records int64) {
+func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
 	// a list may be read several times
 	if err := r.Broken(); err != nil && (c.broken == nil ||
 		!strings.Contains(c.broken.Error(), err.Error())) {
 		c.broken = errors.Join(c.broken, err)
 	}
-	for _, t := range r.Totals() {
-		if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
-			c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %d records",
-				errMalformed, t.Input, n))
-			break // the summary counts all of them
-		}
+	if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %d records, the first one in %s",
+			errMalformed, n, t.Malformed))
 	}
-	if missing := r.MissingFields(); len(missing) > 0 && records > 0 {
+	if missing := r.MissingFields(); len(missing) > 0 && t.Records > 0 {
 		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are "+
 			"processed without it", strings.Join(missing, ", ")))
 	}
@@ -165,30 +165,24 @@ func (c *call) noteProblems(r *corpus.Reader, records int64) {
 
 // accountFor prints the summary of the finished records.
 func (c *call) accountFor(r *documents.Reader) {
-	records, files, repaired := int64(0), int64(0), int64(0)
-	for _, t := range r.Totals() {
-		records, files, repaired = records+t.Records, files+t.Files, repaired+t.Repaired
-	}
-	for _, line := range r.Summary.Lines(files) {
+	t := r.Totals()
+	for _, line := range r.Summary.Lines(t.Files) {
 		c.logf("%s", line)
 	}
-	if repaired > 0 {
+	if t.Repaired > 0 {
 		c.logf("%d records of web archives have a wrong Content-Length and were read up to the "+
-			"next record", repaired)
+			"next record", t.Repaired)
 	}
-	if ahead := records - r.Summary.Records; ahead > 0 {
+	if ahead := t.Records - r.Summary.Records; ahead > 0 {
 		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)
 	}
-	c.noteProblems(r.Reader, records)
+	c.noteProblems(r.Reader, t)
 }
 
-// account prints the totals of each list.
-func (c *call) account(r *corpus.Reader) {
-	records := int64(0)
-	for _, t := range r.Totals() {
-		records += t.Records
-		c.logf("%s: %d records in %d files: %d documents, %d skipped%s", t.Input, t.Records,
-			t.Files, t.Documents, t.Skips(), summary.Reasons(t.Skipped))
-	}
-	c.noteProblems(r, records)
+// account prints the totals of a reader of inputs.
+func (c *call) account(inputs string, r *corpus.Reader) {
+	t := r.Totals()
+	c.logf("%s: %d records in %d files: %d documents, %d skipped%s", inputs, t.Records,
+		t.Files, t.Documents, t.Records-t.Documents, summary.Reasons(t.Skipped))
+	c.noteProblems(r, t)
 }

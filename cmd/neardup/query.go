@@ -253,7 +253,7 @@ func (q *querying) scan(ctx context.Context, docs *documentReader) error {
 			return fmt.Errorf("--scan: %w", err)
 		}
 		found, err := matches.Scan(ctx, reader, fps, k, info.Size(), log.write)
-		c.account(reader)
+		c.account(q.scanned, reader)
 		if err != nil {
 			return err
 		}

@@ -100,8 +100,8 @@ func TestRefused(t *testing.T) {
 	} {
 		file := filepath.Join(dir, name)
 		must(t, os.WriteFile(file, []byte(content), 0o666))
-		if _, err := Open(context.Background(), []string{file}, check.DefaultSigner(), hidden); !errors.Is(err, ErrNotSeekable) ||
-			!strings.Contains(err.Error(), name) {
+		if _, err := Open(context.Background(), []string{file}, check.DefaultSigner(),
+			hidden); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestCrawlFolders(t *testing.T) {
 				documents = append(documents, rec.Key)
 			}
 		}
-		totals := r.Totals()[0]
+		totals := r.Totals()
 		if want := strings.Repeat(" u v", folders)[1:]; strings.Join(documents, " ") != want ||
 			totals.Skipped["not an archive of the WACZ"] < int64(folders) {
 			t.Errorf("%s: documents %v, want %s; %+v", input, documents, want, totals)

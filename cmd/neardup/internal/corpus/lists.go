@@ -34,7 +34,6 @@ type Chunk struct {
 	opts     *Options
 	format   Format
 	notation notation // of Fingerprints
-	input    int      // of the Reader
 	first    uint64   // number of the first line or word, from 1
 	offset   int64    // of the chunk in the list
 	text     []byte
@@ -169,7 +168,7 @@ func (r *Reader) Chunks(ctx context.Context, work func(*Chunk) error) iter.Seq2[
 		for {
 			c, ok, err := p.Next()
 			if ok {
-				r.count(c.input, len(c.Fingerprints), c.skips...)
+				r.count(len(c.Fingerprints), c.skips...)
 				err = c.err
 			}
 			if !ok && err == nil || !yield(c, err) || err != nil {
@@ -190,7 +189,7 @@ func (r *Reader) readLists(ctx context.Context, give func(*Chunk) bool) error {
 		})
 	}
 	run.give = func(u *RawRecord) bool { // a file that cannot be read
-		return give(&Chunk{Source: u.record.Source, input: run.input, skips: []Record{u.record}})
+		return give(&Chunk{Source: u.record.Source, skips: []Record{u.record}})
 	}
 	return run.readAll()
 }
@@ -245,7 +244,7 @@ func (s *source) chunks(format Format, give func(*Chunk) bool) {
 	var number uint64 = 1
 	n := unknownNotation
 	for more := true; more; {
-		c := &Chunk{Source: s.name, opts: &s.opts, format: format, input: s.input, first: number,
+		c := &Chunk{Source: s.name, opts: &s.opts, format: format, first: number,
 			offset: s.w.pos}
 		if format == U64LE {
 			more = s.readWords(c)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -24,7 +23,7 @@ type Reader struct {
 	total atomic.Int64 // bytes of all files; -1 if unknown
 
 	mu     sync.Mutex
-	totals []Totals
+	totals Totals
 	broken Record // the first broken place
 	places int64  // number of broken places
 }
@@ -36,10 +35,9 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{inputs: inputs, opts: opts, totals: make([]Totals, len(inputs))}
+	r := &Reader{inputs: inputs, opts: opts, totals: Totals{Skipped: make(map[string]int64)}}
 	r.total.Store(-1)
-	for i, input := range inputs {
-		r.totals[i].Input = input
+	for _, input := range inputs {
 		if input == "-" {
 			continue
 		}
@@ -90,35 +88,30 @@ const (
 	otherReasons = "other reasons"
 )
 
-// Totals counts the records of an input. Records is the sum of Documents and of Skipped.
+// Totals counts the records of all inputs. Records is the sum of Documents and of Skipped.
 type Totals struct {
-	Input     string           // as given to New; a folder is one input
 	Files     int64            // opened files; standard input is one
 	Records   int64            // all records
 	Documents int64            // records without a Skip
 	Skipped   map[string]int64 // skips by reason
+	Malformed string           // source of the first BadJSON or BadFingerprint
 	Repaired  int64            // WARC records with a wrong Content-Length
 }
 
-// Skips returns the number of skips.
-func (t Totals) Skips() int64 { return t.Records - t.Documents }
-
-// Totals returns the counts so far of each input given to New.
-func (r *Reader) Totals() []Totals {
+// Totals returns the counts so far.
+func (r *Reader) Totals() Totals {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	totals := slices.Clone(r.totals)
-	for i := range totals {
-		totals[i].Skipped = maps.Clone(totals[i].Skipped)
-	}
+	totals := r.totals
+	totals.Skipped = maps.Clone(totals.Skipped)
 	return totals
 }
 
-// count counts documents and skips of an input.
-func (r *Reader) count(input, documents int, skips ...Record) {
+// count counts documents and skips.
+func (r *Reader) count(documents int, skips ...Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := &r.totals[input]
+	t := &r.totals
 	t.Records += int64(documents + len(skips))
 	t.Documents += int64(documents)
 	for _, rec := range skips {
@@ -126,10 +119,10 @@ func (r *Reader) count(input, documents int, skips ...Record) {
 		if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
 			reason = otherReasons
 		}
-		if t.Skipped == nil {
-			t.Skipped = make(map[string]int64)
+		if t.Skipped[reason]++; t.Malformed == "" &&
+			(reason == BadJSON || reason == BadFingerprint) {
+			t.Malformed = rec.Source
 		}
-		t.Skipped[reason]++
 		if rec.Skip.Broken {
 			if r.places++; r.places == 1 {
 				r.broken = rec
@@ -181,7 +174,6 @@ type RawRecord struct {
 	parse  func(*Record) // completes record; nil if it is complete
 	bytes  int           // memory that parse holds
 	reader *Reader
-	input  int
 }
 
 // Parse parses and counts the record. Call it once, on any goroutine. Options.MaxDocument has the
@@ -193,9 +185,9 @@ func (u *RawRecord) Parse() Record {
 		}
 	}
 	if u.record.Skip == nil {
-		u.reader.count(u.input, 1)
+		u.reader.count(1)
 	} else {
-		u.reader.count(u.input, 0, u.record)
+		u.reader.count(0, u.record)
 	}
 	return u.record
 }
@@ -226,7 +218,6 @@ func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 type run struct {
 	*Reader
 	ctx     context.Context
-	input   int                   // the input that is being read
 	read    func(*source)         // reads a file
 	give    func(*RawRecord) bool // passes on a record; returns false to stop the run
 	stopped bool
@@ -240,8 +231,7 @@ var errStopped = errors.New("stopped")
 // readAll reads all inputs. It returns an error if an input cannot be opened, and the error of the
 // context.
 func (r *run) readAll() error {
-	for i, input := range r.inputs {
-		r.input = i
+	for _, input := range r.inputs {
 		if err := r.readInput(input); r.stopped {
 			return r.refused
 		} else if err != nil {
@@ -308,7 +298,7 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 		return fmt.Errorf("%s: %w", name, errIsOutput)
 	}
 	r.mu.Lock()
-	r.totals[r.input].Files++
+	r.totals.Files++
 	r.mu.Unlock()
 	file := &countedFile{ctx: r.ctx, r: f, size: size, progress: &r.done}
 	key := ""
@@ -321,7 +311,7 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 
 // emit passes on a record. It returns false if the run has to stop.
 func (r *run) emit(u *RawRecord) bool {
-	u.reader, u.input = r.Reader, r.input
+	u.reader = r.Reader
 	r.stopped = r.stopped || !r.give(u)
 	return !r.stopped
 }

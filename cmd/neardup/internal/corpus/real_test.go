@@ -84,7 +84,7 @@ func TestArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := inputPath(t, name)
 			r := newReader(t, Options{}, path)
-			records, totals := readAll(t, r), totalsOf(r)
+			records, totals := readAll(t, r), r.Totals()
 			types, keys, contents := expectDocuments(t, path)
 			var all int64
 			for kind, n := range types {

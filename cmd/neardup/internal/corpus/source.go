@@ -134,7 +134,6 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 			ahead.inputs = append(ahead.inputs, input)
 		}
 	}
-	ahead.totals = make([]Totals, len(ahead.inputs))
 	run := &run{Reader: ahead, ctx: ctx, give: func(*RawRecord) bool { return true }}
 	run.read = func(s *source) {
 		if isFile(s.w.src.file.r, output) {

@@ -157,7 +157,7 @@ func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 		size = int64(len(a.content))
 	}
 	a.mu.Lock()
-	a.totals[a.input].Repaired++
+	a.totals.Repaired++
 	a.mu.Unlock()
 	return size, nil
 }

@@ -156,7 +156,7 @@ func TestWrongContentLength(t *testing.T) {
 			r := newReader(t, Options{Originals: true,
 				Stdin: strings.NewReader(test.file + b + c)}, "-")
 			records := readAll(t, r)
-			if repaired := r.Totals()[0].Repaired; repaired != 1 &&
+			if repaired := r.Totals().Repaired; repaired != 1 &&
 				!strings.HasSuffix(test.want, "\r") {
 				t.Errorf("%d records are counted as repaired", repaired)
 			}
@@ -227,7 +227,7 @@ func TestWrongContentLengthIsNotSlow(t *testing.T) {
 	if _, err := countUntilError(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	totals := r.Totals()[0]
+	totals := r.Totals()
 	if totals.Documents < 60 || totals.Records > totals.Documents+40 ||
 		totals.Skipped["wrong Content-Length"] == 0 || r.Broken() == nil {
 		t.Errorf("%+v, %v", totals, r.Broken())
