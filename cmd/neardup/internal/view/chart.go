@@ -1,12 +1,12 @@
 package view
 
 import (
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
-// Chart is a chart as the template draws it, in a view box of Width by Height.
+// Chart is a histogram as the template draws it, in a view box of Width by Height.
 type Chart struct {
 	Title, Note   string
 	X, Y          string // names of the axes
@@ -35,10 +35,10 @@ type Label struct {
 	Value        bool // the text is a value, not a part of an axis
 }
 
-// Series has one value for each place on the horizontal axis.
+// Series has one count for each place on the horizontal axis.
 type Series struct {
 	Name, Colour string
-	Values       []float64
+	Counts       []int64
 }
 
 const (
@@ -47,47 +47,42 @@ const (
 	chartLeft, chartRight   = 54, 8
 )
 
-func newChart(title, note, x, y string) *Chart {
-	return &Chart{
-		Title: title, Note: note, X: x, Y: y, Width: chartWidth, Height: chartHeight,
-		Left: chartLeft, Right: chartWidth - chartRight, Bottom: chartHeight - chartBottom,
-	}
-}
-
-// scale draws the axis of values from 0 to at least most, and returns the function from a value to
-// its height.
-func (c *Chart) scale(most float64, format func(float64) string) func(float64) float64 {
-	step, top := 1.0, 1.0
-	if most > 0 {
-		step = niceStep(most / 3)
-		top = step * math.Ceil(most/step)
-	}
-	at := func(v float64) float64 { return c.Bottom - (c.Bottom-chartTop)*min(v/top, 1) }
-	for v := step; v <= top*1.0001; v += step {
-		c.Grid = append(c.Grid, at(v))
-		c.Labels = append(c.Labels, Label{X: c.Left - 6, Y: at(v) + 4, Anchor: "end",
-			Text: format(v)})
-	}
-	return at
-}
-
-// niceStep returns the least of 1, 2, 5, 10, 20 and so on, and of 0.1, 0.2, 0.5 and so on, that is
-// at least v > 0.
-func niceStep(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, f := range []float64{1, 2, 5} {
-		if f*power >= v {
-			return f * power
+// draw draws the series, which have equally many counts, as stacked bars. If limit is a place on
+// the axis, a vertical line follows it.
+func (c *Chart) draw(limit int, limitName string, series ...Series) *Chart {
+	c.Width, c.Height = chartWidth, chartHeight
+	c.Left, c.Right, c.Bottom = chartLeft, chartWidth-chartRight, chartHeight-chartBottom
+	totals := c.describe(series)
+	at := c.scale(float64(slices.Max(append(totals, 3))))
+	step := (c.Right - c.Left) / float64(max(len(totals), 1))
+	for i, total := range totals {
+		left, top := c.Left+step*float64(i), c.Bottom
+		for _, s := range series {
+			if s.Counts[i] > 0 {
+				// a bar is visible unless its count is 0
+				height := max(c.Bottom-at(float64(s.Counts[i])), 1.5)
+				top -= height
+				c.Bars = append(c.Bars, Bar{left + step*.12, top, step * .76, height, s.Colour})
+			}
+		}
+		c.Labels = append(c.Labels, Label{X: left + step/2, Y: c.Bottom + 15, Anchor: "middle",
+			Text: strconv.Itoa(i)})
+		if total > 0 {
+			c.Labels = append(c.Labels, Label{X: left + step/2, Y: top - 5, Anchor: "middle",
+				Text: shortCount(float64(total)), Value: true})
 		}
 	}
-	return 10 * power
+	if limit >= 0 && limit < len(totals) {
+		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle",
+			Text: limitName}
+	}
+	return c
 }
 
-// describe adds the legend, and the table of the last values, which has a row for each name.
-func (c *Chart) describe(
-	axis string, names []string, format func(float64) string, series []Series,
-) {
-	head := []string{axis}
+// describe sets the legend and the table, and returns the sum of the series at each place.
+func (c *Chart) describe(series []Series) (totals []int64) {
+	totals = make([]int64, len(series[0].Counts))
+	head := []string{c.X}
 	for _, s := range series {
 		head = append(head, s.Name)
 		if s.Name != c.Y {
@@ -95,48 +90,33 @@ func (c *Chart) describe(
 		}
 	}
 	c.Rows = append(c.Rows, head)
-	for i, name := range names {
-		row := []string{name}
+	for i := range totals {
+		row := []string{strconv.Itoa(i)}
 		for _, s := range series {
-			row = append(row, format(s.Values[len(s.Values)-len(names)+i]))
+			totals[i] += s.Counts[i]
+			row = append(row, count(s.Counts[i]))
 		}
 		c.Rows = append(c.Rows, row)
 	}
+	return totals
 }
 
-// bars draws a histogram of counts. The bars of several series, which have equally many values, are
-// stacked. If limit is a place of the axis, a vertical line follows it.
-func (c *Chart) bars(limit int, limitName string, series ...Series) *Chart {
-	total, names := make([]float64, len(series[0].Values)), []string{}
-	for i := range total {
-		names = append(names, fmt.Sprint(i))
-		for _, s := range series {
-			total[i] += s.Values[i]
+// scale draws the axis of counts from 0 to at least most, which is 3 or more, and returns the
+// function from a count to its height. The step is 1, 2 or 5, or one of them times a power of 10.
+func (c *Chart) scale(most float64) func(float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(most/3)))
+	step := 10 * power
+	for _, f := range []float64{5, 2, 1} {
+		if f*power >= most/3 {
+			step = f * power
 		}
 	}
-	c.describe(c.X, names, func(v float64) string { return count(int64(v)) }, series)
-	at := c.scale(slices.Max(append(total, 3)), shortCount)
-	step := (c.Right - c.Left) / float64(max(len(total), 1))
-	for i, sum := range total {
-		left, top := c.Left+step*float64(i), c.Bottom
-		for _, s := range series {
-			if s.Values[i] > 0 {
-				// a bar is visible unless its value is 0
-				height := max(c.Bottom-at(s.Values[i]), 1.5)
-				top -= height
-				c.Bars = append(c.Bars, Bar{left + step*.12, top, step * .76, height, s.Colour})
-			}
-		}
-		c.Labels = append(c.Labels, Label{X: left + step/2, Y: c.Bottom + 15, Anchor: "middle",
-			Text: names[i]})
-		if sum > 0 {
-			c.Labels = append(c.Labels, Label{X: left + step/2, Y: top - 5, Anchor: "middle",
-				Text: shortCount(sum), Value: true})
-		}
+	top := step * math.Ceil(most/step)
+	at := func(v float64) float64 { return c.Bottom - (c.Bottom-chartTop)*v/top }
+	for v := step; v <= top; v += step {
+		c.Grid = append(c.Grid, at(v))
+		c.Labels = append(c.Labels, Label{X: c.Left - 6, Y: at(v) + 4, Anchor: "end",
+			Text: shortCount(v)})
 	}
-	if limit >= 0 && limit < len(total) {
-		c.Limit = &Label{X: c.Left + step*float64(limit+1), Y: chartTop - 8, Anchor: "middle",
-			Text: limitName}
-	}
-	return c
+	return at
 }

@@ -64,16 +64,15 @@ func (r *Report) page() *reportPage {
 	}
 	setShares(r.Verdicts)
 	k := r.Rule.MaxDistance
-	p.Charts = append(p.Charts, newChart("Duplicates by distance",
-		"From each duplicate of this run to the nearest document that was kept. If many are near "+
-			"k, a larger k would find more.",
-		"bits that differ", "duplicates").bars(-1, "",
-		Series{"duplicates", "b", floats(r.Distances)}))
+	distances := &Chart{Title: "Duplicates by distance", X: "bits that differ", Y: "duplicates",
+		Note: "From each duplicate of this run to the nearest document that was kept. If many " +
+			"are near k, a larger k would find more."}
+	p.Charts = append(p.Charts, distances.draw(-1, "", Series{"duplicates", "b", r.Distances}))
 	if s := r.Sample; s != nil {
-		p.Charts = append(p.Charts, newChart("Pairs on both sides of the limit", sampleNote(s),
-			"bits that differ", "pairs").
-			bars(k, fmt.Sprintf("k = %d", k), Series{"match", "b", floats(s.Match)},
-				Series{"do not match", "d", floats(s.Miss)}))
+		pairs := &Chart{Title: "Pairs on both sides of the limit", X: "bits that differ",
+			Y: "pairs", Note: sampleNote(s)}
+		p.Charts = append(p.Charts, pairs.draw(k, fmt.Sprintf("k = %d", k),
+			Series{"match", "b", s.Match}, Series{"do not match", "d", s.Miss}))
 	}
 	return p
 }
@@ -90,12 +89,4 @@ func sampleNote(s *compare.Pairs) string {
 	}
 	return fmt.Sprintf("%s, up to %d bits beyond k. Pairs within k that do not match differ in "+
 		"word order or length.", of, compare.Reach)
-}
-
-func floats(counts []int64) []float64 {
-	values := make([]float64, len(counts))
-	for i, n := range counts {
-		values[i] = float64(n)
-	}
-	return values
 }
