@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
@@ -380,10 +379,11 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		want := x.Plan()
 		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1},
 			index.Document{Fingerprint: 2}), x.Close())
-		comparer := *pebble.DefaultComparer // orders keys as the comparer of the index does
-		comparer.Name = "neardup.1"
+		// they order and merge the keys of this index as those of package store do
+		comparer, merger := *pebble.DefaultComparer, *pebble.DefaultMerger
+		comparer.Name, merger.Name = "neardup.1", "neardup.duplicates"
 		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer,
-			Merger: merger.Counts, FormatMajorVersion: pebble.FormatValueSeparation})
+			Merger: &merger, FormatMajorVersion: pebble.FormatValueSeparation})
 		must(t, err)
 		must(t, db.Delete([]byte(lost), nil), db.Close())
 		f := &flipped{}

@@ -65,7 +65,7 @@ func (b *Batch) DeleteKey(hash, id uint64) { b.keep(b.batch.Delete(keyKey(hash, 
 
 // AddDuplicates adds to the count of the duplicates of a document.
 func (b *Batch) AddDuplicates(id uint64, c duplicates.Count) {
-	b.buffer = c.Append(b.buffer[:0])
+	b.buffer = appendCount(b.buffer[:0], c)
 	b.keep(b.batch.Merge(countKey(id), b.buffer, nil))
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
-	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 )
@@ -164,7 +163,7 @@ func checkOptions(dir, text, optionsFile string) error {
 				fault.ErrVersion, name, comparer.Name)
 		}
 	}
-	own := &pebble.Options{Comparer: comparer, Merger: merger.Counts}
+	own := &pebble.Options{Comparer: comparer, Merger: merger}
 	if err := own.CheckCompatibility(dir, text); err != nil {
 		return fmt.Errorf("%w: %s: %w", fault.ErrCorrupt, optionsFile, firstLine{err})
 	}

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/duplicates"
+	"github.com/neardup/neardup/internal/fault"
 )
 
 // TestDuplicatesAreAdded tests that counts of several commits add up: in a view, after a flush,
@@ -61,4 +63,67 @@ func TestDuplicatesAreAdded(t *testing.T) {
 	s = openIn(t, fsys)
 	check("after a restart")
 	must(t, s.Close())
+}
+
+// TestCountsAreMerged compares the sums of the merger, for counts in any order, with the definition.
+func TestCountsAreMerged(t *testing.T) {
+	counts := []duplicates.Count{
+		{Checks: 1}, {Checks: 3, Texts: duplicates.TextOf(5)},
+		{Checks: 200, Texts: duplicates.TextOf(5) | duplicates.TextOf(63)},
+		{Checks: 1, Texts: duplicates.TextOf(0)},
+	}
+	var want duplicates.Count
+	for _, c := range counts {
+		want = duplicates.Count{Checks: want.Checks + c.Checks, Texts: want.Texts | c.Texts}
+	}
+	for first := range counts {
+		m, err := merger.Merge(nil, appendCount(nil, counts[first]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range counts {
+			switch {
+			case i < first:
+				err = m.MergeOlder(appendCount(nil, c))
+			case i > first:
+				err = m.MergeNewer(appendCount(nil, c))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		value, _, err := m.Finish(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodeCount(value); err != nil || got != want {
+			t.Errorf("from number %d on: %+v, %v; want %+v", first, got, err, want)
+		}
+	}
+	m, _ := merger.Merge(nil, appendCount(nil, counts[0]))
+	if err := m.MergeNewer([]byte{1, 2}); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a value that is no count: %v", err)
+	}
+	if _, err := merger.Merge(nil, nil); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("an empty value: %v", err)
+	}
+}
+
+func FuzzCount(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(appendCount(nil, duplicates.Count{Checks: 1}))
+	f.Add(appendCount(nil, duplicates.Count{Checks: 1 << 40, Texts: duplicates.TextOf(17)}))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, err := decodeCount(src)
+		if err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) || c != (duplicates.Count{}) {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			return
+		}
+		if again, err := decodeCount(appendCount(nil, c)); err != nil || again != c {
+			t.Fatalf("%+v is decoded as %+v, %v", c, again, err)
+		}
+	})
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -160,8 +162,8 @@ type Record struct {
 	Key         string
 }
 
-// Bare reports whether a record holds nothing but an ID, a fingerprint and a time. A bulk load stores such
-// a document without a record.
+// Bare reports whether a record holds nothing but an ID, a fingerprint and a time. A bulk load
+// stores such a document without a record.
 func (r *Record) Bare() bool {
 	return r.Shingles.IsZero() && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
 }
@@ -282,6 +284,50 @@ func (d *recordDecoder) nonzero(field string, v uint64) uint64 {
 	}
 	return v
 }
+
+// appendCount appends a count of duplicates as docs/format.md describes it; decodeCount reads it.
+func appendCount(dst []byte, c duplicates.Count) []byte {
+	dst = binary.AppendUvarint(dst, c.Checks)
+	if c.Texts != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Texts))
+	}
+	return dst
+}
+
+func decodeCount(src []byte) (c duplicates.Count, err error) {
+	checks, n := binary.Uvarint(src)
+	rest := src[max(n, 0):]
+	if len(rest) == 8 {
+		c.Texts = duplicates.Texts(binary.BigEndian.Uint64(rest))
+	}
+	if n <= 0 || checks == 0 || len(rest) != 0 && c.Texts == 0 {
+		return duplicates.Count{}, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
+	}
+	c.Checks = checks
+	return c, nil
+}
+
+// merger adds the counts that are written for one document. Its name is part of the storage format.
+var merger = &pebble.Merger{
+	Name: "neardup.duplicates",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		c, err := decodeCount(value)
+		return &sum{c}, err
+	},
+}
+
+// sum is a pebble.ValueMerger.
+type sum struct{ duplicates.Count }
+
+func (s *sum) MergeNewer(value []byte) error {
+	c, err := decodeCount(value)
+	s.Count = s.Add(c)
+	return err
+}
+
+func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
+
+func (s *sum) Finish(bool) ([]byte, io.Closer, error) { return appendCount(nil, s.Count), nil, nil }
 
 // comparer orders keys by their bytes. Its name is part of the storage format.
 //

@@ -24,7 +24,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/internal/duplicates/merger"
 	"github.com/neardup/neardup/internal/failfs"
 	"github.com/neardup/neardup/internal/fault"
 )
@@ -219,7 +218,7 @@ func pebbleOptions(opts Options, cache *pebble.Cache) *pebble.Options {
 		FormatMajorVersion: pebbleFormat,
 		FS:                 opts.FS,
 		Logger:             pebbleLogger{opts.Logger},
-		Merger:             merger.Counts,
+		Merger:             merger,
 		MemTableSize:       memTableBytes(pebbleCacheBytes(opts.CacheBytes)),
 
 		L0CompactionThreshold: l0Runs,

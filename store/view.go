@@ -305,7 +305,7 @@ func (d documents) Record(id uint64) (record Record, found bool, err error) {
 
 // Duplicates returns the count of the duplicates of a document. It is zero if there are none.
 func (d documents) Duplicates(id uint64) (duplicates.Count, error) {
-	c, _, err := get(d.from, countKey(id), duplicates.Decode)
+	c, _, err := get(d.from, countKey(id), decodeCount)
 	if err != nil {
 		err = fmt.Errorf("duplicates of document %d: %w", id, err)
 	}

@@ -3,12 +3,8 @@
 package duplicates
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
-
-	"github.com/neardup/neardup/internal/fault"
 )
 
 // Texts is a set of digests, as one of 64 bits for each: linear counting (Whang, Vander-Zanden and
@@ -36,29 +32,4 @@ type Count struct {
 // Add returns the sum of two counts.
 func (c Count) Add(other Count) Count {
 	return Count{c.Checks + other.Checks, c.Texts | other.Texts}
-}
-
-// Append appends the count as docs/format.md describes it; Decode reads it.
-func (c Count) Append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, c.Checks)
-	if c.Texts != 0 {
-		dst = binary.BigEndian.AppendUint64(dst, uint64(c.Texts))
-	}
-	return dst
-}
-
-// Decode parses the form that Append writes. Error: ErrCorrupt.
-func Decode(src []byte) (c Count, err error) {
-	checks, n := binary.Uvarint(src)
-	rest := src[max(n, 0):]
-	if n <= 0 || checks == 0 || len(rest) != 0 && len(rest) != 8 {
-		return c, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
-	}
-	c.Checks = checks
-	if len(rest) == 8 {
-		if c.Texts = Texts(binary.BigEndian.Uint64(rest)); c.Texts == 0 {
-			return Count{}, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
-		}
-	}
-	return c, nil
 }

@@ -1,12 +1,9 @@
 package duplicates
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/neardup/neardup/internal/fault"
 )
 
 func TestSameSite(t *testing.T) {
@@ -73,25 +70,6 @@ func TestTextsEstimate(t *testing.T) {
 	if got := texts.Estimate(); got != 266 {
 		t.Errorf("all bits: estimate %d, want 266", got)
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(Count{1, 0}.Append(nil))
-	f.Add(Count{1 << 40, TextOf(17)}.Append(nil))
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, src []byte) {
-		c, err := Decode(src)
-		if err != nil {
-			if !errors.Is(err, fault.ErrCorrupt) || c != (Count{}) {
-				t.Fatalf("%+v, %v", c, err)
-			}
-			return
-		}
-		if again, err := Decode(c.Append(nil)); err != nil || again != c {
-			t.Fatalf("%+v is decoded as %+v, %v", c, again, err)
-		}
-	})
 }
 
 func TestTable(t *testing.T) {
