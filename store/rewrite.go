@@ -181,8 +181,8 @@ type TableWriter struct {
 	info      tableInfo
 }
 
-// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting, the other
-// tables by Add. Close must be called.
+// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting, the
+// other tables by Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(),
 		directory: r.newPackedWriter()}

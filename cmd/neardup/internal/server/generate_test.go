@@ -85,8 +85,8 @@ func responses(c *call, schemas object) object {
 		"4XX": failed, "5XX": failed}
 }
 
-// schemaOf returns the schema of the JSON of a type, a reference for a struct, and adds the schemas of
-// structs to schemas, by name.
+// schemaOf returns the schema of the JSON of a type, a reference for a struct, and adds the schemas
+// of structs to schemas, by name.
 func schemaOf(t reflect.Type, schemas object) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
