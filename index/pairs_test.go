@@ -32,37 +32,25 @@ func TestJoinRule(t *testing.T) {
 	}
 }
 
-func TestPairsAndClustersOfAnIndex(t *testing.T) {
-	ctx := context.Background()
-	x := openMem(t, Options{MaxDistance: 2, KeepDuplicates: true})
-	must(t, x.Add(ctx, Document{Fingerprint: 1}, Document{Fingerprint: 1},
-		Document{Fingerprint: 3, Key: "three"}, Document{Fingerprint: 7 << 60}))
-	pairs := 0
-	for p, err := range x.Pairs(ctx, JoinOptions{}) {
-		if pairs++; err != nil || p.First.ID != 1 || p.First.Added.IsZero() || p.Second.ID != 1 &&
-			p.Second.Key != "three" {
-			t.Errorf("%+v, %v", p, err)
-		}
-	}
-	clusters := 0
-	for c, err := range x.Clusters(ctx, JoinOptions{}) {
-		if clusters++; err != nil || len(c.Members) != 2 || c.Documents() != 3 ||
-			c.Members[0].ID != 1 || c.Members[1].Key != "three" {
-			t.Errorf("%+v, %v", c, err)
-		}
-	}
-	if pairs != 2 || clusters != 1 {
-		t.Errorf("%d pairs and %d clusters", pairs, clusters)
-	}
-	for _, c := range []struct {
-		o    JoinOptions
-		want error
-	}{{JoinOptions{MaxDistance: 65}, ErrDistance}, {JoinOptions{MaxDistance: -2}, ErrDistance},
-		{JoinOptions{MaxLengthRatio: 0.5}, match.ErrRatio}} {
-		for _, err := range x.Pairs(ctx, c.o) {
-			if !errors.Is(err, c.want) {
-				t.Errorf("%+v: %v", c.o, err)
+// TestJoinOptionsAreChecked tests that Pairs and Clusters refuse invalid limits.
+func TestJoinOptionsAreChecked(t *testing.T) {
+	x := openMem(t, Options{MaxDistance: 2})
+	must(t, x.Add(t.Context(), Document{Fingerprint: 1}, Document{Fingerprint: 3}))
+	for o, want := range map[JoinOptions]error{{MaxDistance: 65}: ErrDistance,
+		{MaxDistance: -2}: ErrDistance, {MaxLengthRatio: 0.5}: match.ErrRatio, {}: nil} {
+		found := 0
+		for _, err := range x.Pairs(t.Context(), o) {
+			if found++; !errors.Is(err, want) {
+				t.Errorf("pairs, %+v: %v", o, err)
 			}
+		}
+		for _, err := range x.Clusters(t.Context(), o) {
+			if found++; !errors.Is(err, want) {
+				t.Errorf("clusters, %+v: %v", o, err)
+			}
+		}
+		if found != 2 {
+			t.Errorf("%+v: %d results", o, found)
 		}
 	}
 }
@@ -98,11 +86,13 @@ func openJoin(t *testing.T, docs []Document) *Index {
 	return x
 }
 
-// membersOf returns the documents of a group.
-func membersOf(t *testing.T, g *Group) (docs []Document) {
+// membersOf returns the documents of a group. all are the documents of the index.
+func membersOf(t *testing.T, all []Document, g *Group) (docs []Document) {
 	t.Helper()
 	for d, err := range g.All() {
-		must(t, err)
+		if must(t, err); d != all[d.ID-1] {
+			t.Errorf("a group has %+v, not %+v", d, all[d.ID-1])
+		}
 		docs = append(docs, d)
 	}
 	if len(docs) != g.Documents || !slices.Contains(docs, g.Document) {
@@ -141,8 +131,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 			if p.First.ID > p.Second.ID {
 				t.Errorf("pair of %d and %d", p.First.ID, p.Second.ID)
 			}
-			for _, a := range membersOf(t, &p.First) {
-				for _, b := range membersOf(t, &p.Second) {
+			for _, a := range membersOf(t, docs, &p.First) {
+				for _, b := range membersOf(t, docs, &p.Second) {
 					ids := [2]uint64{min(a.ID, b.ID), max(a.ID, b.ID)}
 					if p.First.ID == p.Second.ID && a.ID >= b.ID {
 						continue
@@ -213,7 +203,7 @@ func TestClustersMatchBruteForce(t *testing.T) {
 				must(t, err)
 				ids := []uint64{c.Members[0].ID}
 				for i := range c.Members {
-					for _, d := range membersOf(t, &c.Members[i]) {
+					for _, d := range membersOf(t, docs, &c.Members[i]) {
 						if d.ID != ids[0] {
 							ids = append(ids, d.ID)
 						}

@@ -8,9 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
-	"pgregory.net/rapid"
 )
 
 // bruteForce compares all pairs.
@@ -167,21 +165,6 @@ func TestLargeBlocks(t *testing.T) {
 	}
 }
 
-func TestScanOfAnything(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		k := rapid.IntRange(0, 10).Draw(t, "k")
-		word := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100),
-			rapid.Map(rapid.IntRange(0, 63), func(i int) uint64 { return 1 << i }))
-		queries := rapid.SliceOfN(word, 0, 40).Draw(t, "queries")
-		fps := rapid.SliceOfN(word, 0, 60).Draw(t, "collection")
-		if rapid.Bool().Draw(t, "sorted") {
-			slices.Sort(fps)
-		}
-		q := newQueries(t, queries, k, rapid.Int64Range(1, 1e5).Draw(t, "expected"))
-		checkScan(t, q, queries, fps, k)
-	})
-}
-
 func TestScanInParallel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 13))
 	queries := some(rng, 2000, 3, nil)
@@ -248,19 +231,5 @@ func TestPlansCover(t *testing.T) {
 				t.Errorf("k = %d in %d parts: radii of %+v", k, n, parts)
 			}
 		}
-	}
-}
-
-// TestEqualQueries tests that all equal queries are found, for any number of them.
-func TestEqualQueries(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testenv.Seed(t), 20))
-	few := some(rng, 20, 3, nil)
-	var queries []uint64
-	for range 3000 {
-		queries = append(queries, few[rng.IntN(len(few))])
-	}
-	fps := slices.Concat(few, few, []uint64{few[0] ^ 1, rng.Uint64()})
-	for _, k := range []int{0, 3, 10} {
-		checkScan(t, newQueries(t, queries, k, collections[0]), queries, fps, k)
 	}
 }
