@@ -167,12 +167,12 @@ var (
 func (c *call) inputFlags(names ...string) *inputFlags {
 	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
 	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+
-		" (default by content and name)", func(name string) (err error) {
+		" (default by content and name)", func(name string) error {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("want %s", orList(names))
 		}
-		f.Format, err = corpus.ParseFormat(name)
-		return err
+		f.Format = corpus.Format(name)
+		return nil
 	})
 	c.completeFlag("format", names)
 	return f

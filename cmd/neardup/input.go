@@ -30,7 +30,6 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 	r := &documentReader{Reader: &documents.Reader{Reader: reader, Summary: summary.New()},
 		call: f.call}
 	r.Analyzer = &documents.Analyzer{Signer: signer, Scope: f.scope, NoKeys: f.noKeys}
-	r.Unrecognized = f.call.noteUnrecognized
 	r.bare = slices.Contains([]corpus.Format{corpus.Fingerprints, corpus.Decimal, corpus.U64LE},
 		f.Format)
 	if !r.bare {

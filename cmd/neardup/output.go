@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -136,18 +135,12 @@ var errUnrecognized = errors.New("input not recognized")
 // reported where it is skipped.
 var errMalformed = errors.New("malformed input")
 
-// noteUnrecognized sets the error of the subcommand if an input, which is not a file in a folder,
-// is not recognized.
-func (c *call) noteUnrecognized(r *corpus.Record) {
-	if slices.Contains(c.args, r.Source) && !errors.Is(c.broken, errUnrecognized) {
-		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s: %s", errUnrecognized,
-			r.Source, r.Skip))
-	}
-}
-
-// noteProblems sets the error of the subcommand if an input is broken or malformed, or if no record
-// has a field that a flag names.
+// noteProblems sets the error of the subcommand if an input is not recognized, broken or malformed,
+// or if no record has a field that a flag names.
 func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
+	if t.Unrecognized != nil {
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %w", errUnrecognized, t.Unrecognized))
+	}
 	// a list may be read several times
 	if err := r.Broken(); err != nil && (c.broken == nil ||
 		!strings.Contains(c.broken.Error(), err.Error())) {

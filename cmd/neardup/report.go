@@ -140,11 +140,11 @@ func (r *report) pairs(ctx context.Context, page *view.Report, a *documents.Anal
 			wanted[place{d.Source, d.Number}] = d
 		}
 	}
-	found, err := r.words(ctx, wanted, a)
-	if err != nil {
+	if err := r.words(ctx, maps.Clone(wanted), a); err != nil {
 		return err
 	}
-	if missing := len(wanted) - found; missing > 0 {
+	maps.DeleteFunc(wanted, func(_ place, d *compare.Sampled) bool { return d.Words != nil })
+	if missing := len(wanted); missing > 0 {
 		page.Notes = append(page.Notes, fmt.Sprintf("The words of %d documents below are not "+
 			"known: their inputs have changed, cannot be read again, or are fingerprints.",
 			missing))
@@ -167,42 +167,40 @@ type place struct {
 }
 
 // words reads the inputs again, up to the last wanted record, and sets the words of the wanted
-// records.
+// records. It removes these records from wanted.
 func (r *report) words(
 	ctx context.Context, wanted map[place]*compare.Sampled, a *documents.Analyzer,
-) (found int, err error) {
+) error {
 	again := slices.DeleteFunc(slices.Clone(r.call.args), corpus.IsStream)
 	if a.Signer == nil || len(again) == 0 || len(wanted) == 0 {
-		return 0, nil
+		return nil
 	}
 	inputs := *r.inputs
 	inputs.Originals = false
 	reader, err := inputs.readerOf(again...)
 	if err != nil {
-		return 0, nil // the inputs were removed
+		return nil // the inputs were removed
 	}
-	left := maps.Clone(wanted)
 	for raw, err := range reader.RawRecords(ctx) {
 		if err != nil {
-			return found, ctx.Err()
+			break
 		}
 		source, number := raw.Place()
-		d, ok := left[place{source, number}]
+		d, ok := wanted[place{source, number}]
 		if !ok {
 			continue
 		}
-		delete(left, place{source, number})
+		delete(wanted, place{source, number})
 		record := raw.Parse()
 		now, err := a.Described("", &record, compare.MaxText)
 		// the record is unchanged
 		if err == nil && now.Fingerprint == d.Fingerprint && now.Shingles == d.Shingles &&
 			now.Words != nil {
 			d.Words = now.Words
-			found++
 		}
-		if len(left) == 0 {
+		if len(wanted) == 0 {
 			break
 		}
 	}
-	return found, ctx.Err()
+	return ctx.Err()
 }

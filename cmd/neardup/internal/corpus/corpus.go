@@ -13,9 +13,9 @@
 package corpus
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -155,20 +155,11 @@ type Fields struct {
 	Scope   string // a string or a number
 }
 
-func (o Options) withDefaults() (Options, error) {
-	if _, err := ParseFormat(string(o.Format)); err != nil {
-		return o, err
-	}
-	if o.MaxDocument < 0 || o.MaxDocument > math.MaxInt/16 {
-		return o, fmt.Errorf("MaxDocument is %d: want 1 to %d, or 0 for %d", o.MaxDocument,
-			math.MaxInt/16, DefaultMaxDocument)
-	}
-	if o.MaxDocument == 0 {
-		o.MaxDocument = DefaultMaxDocument
-	}
+func (o Options) withDefaults() Options {
+	o.MaxDocument = cmp.Or(o.MaxDocument, DefaultMaxDocument)
 	if o.Stdin == nil {
 		o.Stdin = os.Stdin
 	}
 	o.names = newFieldNames(&o.Fields)
-	return o, nil
+	return o
 }

@@ -50,22 +50,6 @@ var formats = []struct {
 	{U64LE, []string{".u64le"}, func(s *source) { s.list(U64LE) }},
 }
 
-// ParseFormat returns the format with a name. The name "" is Detect.
-func ParseFormat(s string) (Format, error) {
-	var names []string
-	for _, f := range formats {
-		if Format(s) == f.name {
-			return f.name, nil
-		}
-		names = append(names, string(f.name))
-	}
-	if s == "" {
-		return Detect, nil
-	}
-	return Detect, fmt.Errorf("corpus: unknown format %q: use one of %s", s,
-		strings.Join(names, ", "))
-}
-
 const (
 	// sniffBytes is the number of bytes of a file or a document that detection reads.
 	sniffBytes = 4 << 10

@@ -91,17 +91,3 @@ func TestDetect(t *testing.T) {
 		}
 	}
 }
-
-func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{Detect, WARC, WET, JSONL, JSON, HTMLFile, TextFile, Fingerprints,
-		Decimal, U64LE} {
-		if got, err := ParseFormat(string(f)); got != f || err != nil {
-			t.Errorf("%q: %q, %v", f, got, err)
-		}
-	}
-	if _, err := ParseFormat("pdf"); err == nil ||
-		!strings.Contains(err.Error(),
-			"warc, wet, jsonl, json, html, text, fingerprints, decimal, u64le") {
-		t.Errorf("pdf: %v", err)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -31,11 +32,8 @@ type Reader struct {
 // New returns a reader of inputs: files, folders with all files below them, or "-" for standard
 // input. It opens none of them, but returns an error if an input does not exist.
 func New(inputs []string, opts Options) (*Reader, error) {
-	opts, err := opts.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{inputs: inputs, opts: opts, totals: Totals{Skipped: make(map[string]int64)}}
+	r := &Reader{inputs: inputs, opts: opts.withDefaults(),
+		totals: Totals{Skipped: make(map[string]int64)}}
 	r.total.Store(-1)
 	for _, input := range inputs {
 		if input == "-" {
@@ -95,7 +93,10 @@ type Totals struct {
 	Documents int64            // records without a Skip
 	Skipped   map[string]int64 // skips by reason
 	Malformed string           // source of the first BadJSON or BadFingerprint
-	Repaired  int64            // WARC records with a wrong Content-Length
+	// Unrecognized is the first input, which is not a file in a folder, whose format is not
+	// recognized. It is nil if there is none.
+	Unrecognized error
+	Repaired     int64 // WARC records with a wrong Content-Length
 }
 
 // Totals returns the counts so far.
@@ -122,6 +123,9 @@ func (r *Reader) count(documents int, skips ...Record) {
 		if t.Skipped[reason]++; t.Malformed == "" &&
 			(reason == BadJSON || reason == BadFingerprint) {
 			t.Malformed = rec.Source
+		}
+		if rec.Skip.Unrecognized && t.Unrecognized == nil && slices.Contains(r.inputs, rec.Source) {
+			t.Unrecognized = fmt.Errorf("%s: %w", rec.Source, rec.Skip)
 		}
 		if rec.Skip.Broken {
 			if r.places++; r.places == 1 {

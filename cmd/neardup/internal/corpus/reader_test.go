@@ -104,11 +104,6 @@ func TestMissingInputs(t *testing.T) {
 	if n, err := countUntilError(t.Context(), r); n != 0 || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a removed file: %d records, %v", n, err)
 	}
-	for _, opts := range []Options{{Format: "pdf"}, {MaxDocument: -1}} {
-		if _, err := New(nil, opts); err == nil {
-			t.Errorf("%+v: no error", opts)
-		}
-	}
 }
 
 // A file in a folder that cannot be opened is a skip and a broken place. Not even root can open

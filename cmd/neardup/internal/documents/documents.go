@@ -128,9 +128,6 @@ type Reader struct {
 	*corpus.Reader
 	Analyzer *Analyzer
 	Summary  *summary.Summary // of the finished records
-
-	// Unrecognized is called for each finished record of an input whose format is not recognized.
-	Unrecognized func(*corpus.Record)
 }
 
 // Batching bounds the batches of a Reader.
@@ -186,9 +183,6 @@ func (r *Reader) tally(i *Input) {
 		s.File(i.Record.Source)
 	}
 	if !i.Compared {
-		if skip != nil && skip.Unrecognized {
-			r.Unrecognized(&i.Record)
-		}
 		s.Skip(i.Reason, i.Verdict == Skipped)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
@@ -42,9 +43,8 @@ func Read(chunks iter.Seq2[*corpus.Chunk, error], maxDistance int, stars bool) (
 
 // member returns a member whose first document is at a place.
 func (l *Lists) member(place uint32, fp fingerprint.Fingerprint, documents int) Member {
-	key := l.keys.At(int(place))
-	return Member{ID: uint64(place) + 1, Key: key, KeyBytes: corpus.KeyBytes(key), Fingerprint: fp,
-		Documents: documents}
+	return memberOf(&index.Document{ID: uint64(place) + 1, Key: l.keys.At(int(place)),
+		Fingerprint: fp}, documents)
 }
 
 // Pairs is Source.Pairs. It sorts Fingerprints.
