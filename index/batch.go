@@ -23,13 +23,13 @@ type Answer struct {
 }
 
 // QueryBatch answers queries on all cores and yields the answers in the order of the queries. All
-// answers are of one snapshot. It stops at the first error, which it yields. The index must not
-// be closed within the loop.
+// answers describe one snapshot. QueryBatch yields the first error and stops. The index must not be
+// closed within the loop.
 //
 // If the blocks of the index are not in memory, reading them one by one may take longer than a
 // sequential pass over the index. QueryBatch then compares up to a million queries at a time with
-// all fingerprints in one pass. That takes about 150 bytes per query and 32 bytes per matching
-// fingerprint, of which it keeps at most 4 million.
+// all fingerprints in one pass. That takes about 150 bytes per query, and 32 bytes per matching
+// fingerprint for at most 4 million of them.
 func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
 		stopped := false

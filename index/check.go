@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Status is the outcome of CheckAndAdd for a document. The zero Status is no verdict.
+// Status is the result of CheckAndAdd for a document. The zero Status is not a verdict.
 type Status int
 
 const (
@@ -37,7 +37,7 @@ func (s Status) String() string {
 	return "status " + strconv.Itoa(int(s))
 }
 
-// Verdict is the outcome of CheckAndAdd.
+// Verdict is the result of CheckAndAdd for a document.
 type Verdict struct {
 	Status   Status
 	Document Document // as stored; ID and Added are zero if the document was not stored
@@ -58,17 +58,20 @@ const (
 	searchChunk = 8
 )
 
-// CheckAndAdd stores a document unless another stored document of its scope matches: within the
-// MaxDistance of the index and, if both have Shingles, with Shingles within
-// Options.MaxShingleDistance. A document whose Key is known is a recrawl. It is compared with the
-// other documents only, and it replaces the earlier version, or, if it has become a duplicate of
-// another document, the earlier version is removed. A recrawl with the same Fingerprint, Shingles
-// and Scope keeps its ID. With Options.KeepDuplicates a duplicate is stored as well.
+// CheckAndAdd stores a document unless another stored document of its scope matches. Two documents
+// match if their Fingerprints are within the MaxDistance of the index and, if both have Shingles,
+// these are within Options.MaxShingleDistance. If both have Tokens, the lengths must be within
+// Options.MaxLengthRatio. Options.SiteTexts adds a condition for pages of one site.
 //
-// Searches of concurrent calls run in parallel, and commits share flushes of the disk. The order of
-// concurrent documents that match each other is the order of their commits: exactly one of them is
-// New. A verdict holds when CheckAndAdd returns: with Sync, all that it rests on is durable by
-// then. It returns the same errors as Add.
+// If the Key of a document is already stored, the document is a recrawl. It is compared only with
+// documents that have other Keys. If none matches, it replaces the earlier version. If one matches,
+// the earlier version is removed. A recrawl with the same Fingerprint, Shingles and Scope keeps its
+// ID. With Options.KeepDuplicates, a duplicate is also stored.
+//
+// Searches of concurrent calls run in parallel, and commits share flushes of the disk. If
+// concurrent calls check documents that match each other, the document of the first commit is New
+// and the others are Duplicates. With Sync, the stored document and the document that the verdict
+// names are durable when CheckAndAdd returns. CheckAndAdd returns the same errors as Add.
 func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) {
 	verdicts, err := x.CheckAndAddBatch(ctx, []Document{doc})
 	if err != nil {
@@ -77,10 +80,10 @@ func (x *Index) CheckAndAdd(ctx context.Context, doc Document) (Verdict, error) 
 	return verdicts[0], nil
 }
 
-// CheckAndAddBatch does what CheckAndAdd would do for each document in turn, with searches on all
-// cores and many documents per commit. If it fails part of the way, it returns the verdicts of the
-// documents before the failure together with the error, and they hold. It does not change docs. At
-// most GOMAXPROCS windows of 256 documents are searched and decided at a time; other callers wait.
+// CheckAndAddBatch calls CheckAndAdd for each document in order. It searches on all cores and
+// commits many documents at a time. If it fails partway, it returns the error and the verdicts on
+// the documents before the failure. These verdicts are valid. It does not change docs. At most
+// GOMAXPROCS windows of 256 documents are processed at a time. Other callers wait.
 func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdict, error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return nil, err

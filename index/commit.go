@@ -14,12 +14,14 @@ import (
 )
 
 // Add stores documents without comparing them with others, in one atomic batch, and sets ID and
-// Added of each in docs. A document whose Key is known replaces the document that has it. If
-// several documents in docs have one Key, the last is stored and the others get its ID.
+// Added of each in docs. If the Key of a document is already stored, the document replaces the
+// earlier one. If several documents in docs have the same Key, only the last is stored, and the
+// others get its ID.
 //
-// Add returns when the batch is as durable as Options.Durability says. Errors: ErrTooLarge,
-// ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, and the context's. After an error nothing is
-// stored, unless the disk failed during the commit (ErrFailed on the next write).
+// Add returns when the batch is as durable as Options.Durability requires. Errors: ErrTooLarge,
+// ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, and the error of the context. After an error, no
+// document is stored, with one exception: if the disk failed during the commit, the batch may be
+// stored, and the next write returns ErrFailed.
 func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	if err := x.beginWrite(ctx); err != nil {
 		return err

@@ -17,9 +17,9 @@ const (
 	scanChunk   = 1 << 15 // records or IDs that are read in one snapshot
 )
 
-// Delete removes the documents that have these keys, and returns how many there were. Up to 256
-// keys are removed in one atomic commit, more in several. If it returns an error, the documents
-// that it counted have been removed. It returns the same errors as Add.
+// Delete removes the documents with the given keys, and returns the number of removed documents. It
+// removes up to 256 keys per atomic commit. After an error, the counted documents have been
+// removed. Delete returns the same errors as Add.
 func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -49,11 +49,10 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	return deleted, nil
 }
 
-// DeleteIDs removes the documents that have these IDs, and returns how many there were. Up to 256
-// are removed in one atomic commit. A document without a record is known by its fingerprint only,
-// so if the index has such documents, DeleteIDs may read all entries of table 0 once: pass many IDs
-// together. If it returns an error, the documents that it counted have been removed. It returns the
-// same errors as Add.
+// DeleteIDs removes the documents with the given IDs, and returns the number of removed documents.
+// It removes up to 256 documents per atomic commit. If the index has documents without a record, a
+// call may read all entries of table 0 once, so pass many IDs in one call. After an error, the
+// counted documents have been removed. DeleteIDs returns the same errors as Add.
 func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -173,10 +172,11 @@ func (x *Index) storedByID(id uint64, bare map[uint64]uint64) (d Document, found
 	return bareDocument(id, stored), !removed, err
 }
 
-// DeleteBefore removes every document that was last stored before the second of t, and returns how
-// many there were. Documents without a record have no time and stay. It reads all records and
-// commits 256 removals at a time; other calls go on in between. After an error it can be called
-// again; the documents that it counted have been removed.
+// DeleteBefore removes every document that was last stored before the second of t, and returns the
+// number of removed documents. Documents without a record have no time and are not removed.
+// DeleteBefore reads all records and commits 256 removals at a time. Other calls continue between
+// the commits. After an error, the counted documents have been removed, and DeleteBefore can be
+// called again.
 func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err
@@ -185,8 +185,9 @@ func (x *Index) DeleteBefore(ctx context.Context, t time.Time) (deleted int, err
 	return x.deleteBefore(ctx, t, deleteChunk)
 }
 
-// Expiry bounds what an index keeps. Documents without a record, of a bulk load of bare
-// fingerprints, have no time and do not expire. Zero values set no bound.
+// Expiry bounds the age and the number of the documents in an index. Documents without a record,
+// which a bulk load of bare fingerprints adds, have no time and do not expire. A zero field sets no
+// bound.
 type Expiry struct {
 	// MaxAge is the time since a document was last stored, by the clock of the index. A recrawl
 	// stores a document again, even if nothing has changed.
@@ -201,14 +202,15 @@ type Expiry struct {
 // that much has been stored, and not on each call.
 const expirySlack = 100
 
-// Expire removes documents until the rest is within bounds. If any document is older than MaxAge,
-// it removes all that are older than 99 % of MaxAge. If there are more than MaxDocuments, it
-// removes the oldest, down to 99 % of MaxDocuments.
+// Expire removes documents until the index is within the bounds. If any document is older than
+// MaxAge, Expire removes all documents that are older than 99 % of MaxAge. If there are more than
+// MaxDocuments, Expire removes the oldest documents until 99 % of MaxDocuments remain.
 //
-// If everything is within bounds, a call costs nothing, except for the first call after Open with
-// a MaxAge. Otherwise Expire reads all records while other calls run: one pass for MaxAge, and up
-// to four for MaxDocuments. If other calls remove documents during a pass, it removes fewer. It
-// commits 64 removals at a time. After an error, including ErrClosed, it can be called again.
+// If the index is within the bounds, Expire reads nothing, except in the first call after Open with
+// a MaxAge. Otherwise Expire reads all records while other calls run, in one pass for MaxAge and up
+// to four passes for MaxDocuments. If other calls remove documents during a pass, Expire removes
+// fewer documents. It commits 64 removals at a time. After an error, including ErrClosed, it can be
+// called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	if err := x.beginWrite(ctx); err != nil {
 		return 0, err

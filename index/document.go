@@ -24,9 +24,9 @@ import (
 //	Scope       string                  // only documents of one scope are compared; at most 64 KiB
 //	Added       time.Time               // when it was last stored, in whole seconds, UTC
 //
-// A document with a known Key replaces the earlier one. Calls that store ignore ID and Added. Added
-// is zero if the document has no record. Signature returns Fingerprint, Shingles and Tokens as one
-// fingerprint.Signature.
+// If the Key is already stored, the document replaces the earlier one. Calls that store documents
+// ignore ID and Added. Added is zero if the document has no record. Signature returns Fingerprint,
+// Shingles and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document that matches a query. Its fields:

@@ -1,17 +1,18 @@
-// Package index is a persistent index of 64-bit fingerprints. It finds every stored fingerprint
-// within k bits of another (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web
-// Crawling", WWW 2007). Package neardup uses it for pages; this package takes fingerprints of any
-// kind.
+// Package index is a persistent index of 64-bit fingerprints. For a given fingerprint, it finds
+// every stored fingerprint within k bits (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for
+// Web Crawling", WWW 2007). Package neardup uses it for pages. This package accepts fingerprints of
+// any kind.
 //
 // It guarantees:
 //
-//   - A query returns exactly the stored documents within the distance, as of one moment
-//     during the call.
-//   - With Sync, the default Durability, everything that a call has acknowledged survives a
-//     crash. Every document is stored as a whole or not at all.
+//   - A query returns exactly the stored documents within the distance, as of one moment during the
+//     call.
+//   - With Sync, the default Durability, every acknowledged write survives a crash. A document is
+//     never partly stored.
 //   - If near-duplicates are checked concurrently, CheckAndAdd finds exactly one of them New.
-//   - An index is never opened with another k, plan or analyzer than its own. Only package
-//     compaction changes k and the plan, of a closed index, in one step.
+//   - Open refuses an index if the options name another k, plan or analyzer. Only package
+//     compaction can change k and the plan. It changes them in one step, and the index must be
+//     closed.
 //
 // Searches take no lock, and commits are serialized. Documents have IDs 1, 2, 3, and so on; no ID
 // is used twice. A document that is stored again with the same Fingerprint, Shingles and Scope
@@ -243,8 +244,8 @@ func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*e
 	}
 }
 
-// Close waits for calls in progress, makes everything durable and closes the index. Later calls
-// return ErrClosed, and so does a second Close.
+// Close waits for calls in progress, makes all writes durable and closes the index. Later calls,
+// including a second Close, return ErrClosed.
 func (x *Index) Close() error {
 	x.closing.Lock()
 	closed := x.closed
@@ -261,8 +262,7 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.store.Close())
 }
 
-// Sync makes everything durable that was written before the call. Only an index with NoSync needs
-// it.
+// Sync makes all earlier writes durable. It is needed only with NoSync.
 func (x *Index) Sync(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (x *Index) Plan() *Plan { return x.state.Load().plan }
 // Errors that a caller can act on; match them with errors.Is. If there is no index, the error is
 // fs.ErrNotExist.
 var (
-	// ErrNotIndex: the directory holds something, but not an index.
+	// ErrNotIndex: the directory is not empty, and it is not an index.
 	ErrNotIndex = fault.ErrNotIndex
 
 	// ErrVersion: the index was written in a format that this version does not know.
@@ -289,17 +289,16 @@ var (
 	// ErrClosed: the index was closed.
 	ErrClosed = fault.ErrClosed
 
-	// ErrMismatch: the index has another k, plan or analyzer than it is
-	// opened with.
+	// ErrMismatch: the k, plan or analyzer of the index differs from the options.
 	ErrMismatch = fault.ErrMismatch
 
-	// ErrDistance: a query asks for a larger distance than the index was made for, or a join for
-	// one that is not in 0..64.
+	// ErrDistance: the MaxDistance of a query is larger than the k of the index, or the MaxDistance
+	// of Pairs or Clusters is not in 0..64.
 	ErrDistance = fault.ErrDistance
 
-	// ErrNoText: a document is what an Analyzer says of a text without a token, and so like all
-	// others of that kind: fingerprint, Shingles and Tokens are 0. An index that has no
-	// fingerprint.Analyzer recorded takes it for a fingerprint of 0 like any other.
+	// ErrNoText: Fingerprint, Shingles and Tokens of a document are 0. An Analyzer returns this for
+	// every text without tokens, so all such documents would match each other. If the index records
+	// no fingerprint.Analyzer, it stores the document as the fingerprint 0.
 	ErrNoText = fault.ErrNoText
 
 	// ErrTooLarge: a key, a scope or a batch is over its limit.
@@ -311,14 +310,15 @@ var (
 	// ErrReadOnly: a write to an index that was opened for reading only.
 	ErrReadOnly = fault.ErrReadOnly
 
-	// ErrFailed: a write could not be made durable, so the index takes no further writes; the error
-	// states the cause. Reads continue. Close the index and open it again, in this process or
-	// another: everything acknowledged is there. A write that failed is there as a whole or not at
-	// all.
+	// ErrFailed: a write could not be made durable. The error contains the cause. The index accepts
+	// no further writes, and reads continue. Close the index and open it again, in this process or
+	// another. It then has every acknowledged write. The failed write is stored completely or not
+	// at all.
 	ErrFailed = fault.ErrFailed
 )
 
-// ErrPlan: there is no such plan, because k is too large, or its tables would miss matches.
+// ErrPlan: the plan does not exist, for example because k is too large, or its tables would miss
+// matches.
 var ErrPlan = plan.ErrUnusable
 
 // Stats describes an index at the moment of the call. Its fields:
@@ -347,7 +347,8 @@ var ErrPlan = plan.ErrUnusable
 //	CacheShort       string // if the packed tables do not fit the cache: the size that is enough
 type Stats = match.Stats
 
-// Stats returns statistics of the index. It is cheap. After Close it returns the zero Stats.
+// Stats returns statistics of the index. It reads no documents. After Close, it returns the zero
+// Stats.
 func (x *Index) Stats() Stats {
 	if x.begin(context.Background()) != nil {
 		return Stats{}
@@ -410,9 +411,9 @@ func (x *Index) crowded() (texts uint64, message string) {
 		"compare some of them with it (neardup compare)%s", n, name, advice)
 }
 
-// Duplicates returns how often a checked page was a Duplicate of each of the documents with these
-// IDs, since it was stored under that ID. It is 0 for IDs that no document has. A crash may lose
-// the last counts of up to 4,096 documents.
+// Duplicates returns one count for each ID: the number of checks that returned a Duplicate of the
+// document since the document got this ID. The count is 0 if no document has the ID. A crash may
+// lose the last counts of up to 4,096 documents.
 func (x *Index) Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -437,7 +438,8 @@ func (x *Index) countOf(id uint64) (duplicates.Count, error) {
 	return stored.Add(pending), err
 }
 
-// StoreStats describes the Pebble database of an index, for alarms. Counters start at Open.
+// StoreStats describes the Pebble database of an index, for monitoring. Counters start at zero when
+// the index is opened.
 type StoreStats struct {
 	CompactionDebtBytes uint64 // estimate of the bytes that Pebble's compactions have to rewrite
 	CompactionsFailed   uint64
@@ -453,7 +455,7 @@ type StoreStats struct {
 	WriteStallTime  time.Duration
 }
 
-// StoreStats returns statistics of the store. After Close, they are zero.
+// StoreStats returns statistics of the store. After Close, it returns the zero StoreStats.
 func (x *Index) StoreStats() StoreStats {
 	if x.begin(context.Background()) != nil {
 		return StoreStats{}
@@ -476,19 +478,20 @@ func (x *Index) StoreStats() StoreStats {
 }
 
 // Checkpoint makes dir a copy of the index as of one moment during the call, while reads and writes
-// continue. The copy has everything that was acknowledged before the call, NoSync writes included.
-// It opens as an index of its own, with the same plan, IDs and times.
+// continue. The copy has every write that was acknowledged before the call, including writes with
+// NoSync. It is a separate index with the same plan, IDs and times.
 //
-// The directory must not exist or be empty, and must not lie within the index. If it is on the same
-// file system, the files of the tables are hard links, so a checkpoint takes milliseconds and
-// little disk at first. A linked file is freed when the index and its checkpoints have released it.
-// For a backup that survives the disk, copy the checkpoint to another disk.
+// The directory must be empty or must not exist. It must not be inside the directory of the index.
+// If it is on the same file system, the files of the tables are hard links, so a checkpoint takes
+// milliseconds and little disk at first. The space of a linked file is freed when neither the index
+// nor a checkpoint uses it. For a backup that survives a failure of the disk, copy the checkpoint
+// to another disk.
 //
-// If Checkpoint returns nil, dir is durable. Otherwise dir is as it was before; after a crash, an
-// incomplete checkpoint does not open as an index. Checkpoints are made one at a time.
+// If Checkpoint returns nil, dir is durable. After an error, dir is as it was before the call.
+// After a crash, Open refuses an incomplete checkpoint. Concurrent checkpoints are serialized.
 //
-// Errors: fs.ErrExist if dir is not empty or lies within the index, ErrClosed, ErrFailed, and the
-// errors of the context and of the file system.
+// Errors: fs.ErrExist if dir is not empty or is inside the directory of the index, ErrClosed,
+// ErrFailed, and the errors of the context and of the file system.
 func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 	if err := x.begin(ctx); err != nil {
 		return err

@@ -14,37 +14,39 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Options configures Open. The zero value, and nil, open an index with the defaults and create it
-// if there is none. Open refuses a negative value unless its field gives it a meaning.
+// Options configures Open. With nil or the zero value, Open uses the defaults, and creates the
+// index if there is none. Open returns an error for a negative value, unless the comment of the
+// field gives it a meaning.
 type Options struct {
-	// MaxDistance is k, the largest distance of a query. It must equal the k of an existing index;
-	// only compaction.Run changes it. 0: the k of the index, or 3 for a new one. Exact: only equal
-	// fingerprints match.
+	// MaxDistance is k, the largest distance of a query. For an existing index, it must equal the k
+	// of the index. Only compaction.Run changes k. 0: the k of the index, or 3 for a new index.
+	// Exact: only equal fingerprints match.
 	MaxDistance int
 
 	// ExpectedDocuments is used to choose the plan of a new index. 0: ten million.
 	ExpectedDocuments int64
 
-	// Plan must equal the plan of an existing index. nil: the plan of the index; for a new one, the
-	// plan with the least product of query time and number of tables for ExpectedDocuments.
-	// ParsePlan returns other plans; "neardup plan" prints their costs.
+	// Plan must equal the plan of an existing index. nil: the plan of the index. For a new index,
+	// nil selects the plan with the smallest product of query time and number of tables for
+	// ExpectedDocuments. ParsePlan returns other plans; "neardup plan" prints their costs.
 	Plan *Plan
 
-	// Analyzer is the Name of the fingerprint.Analyzer that makes the fingerprints, or any other
-	// name that separates fingerprints that must not be compared. It is fixed once the index has
-	// had a document. "": any. With the name of an Analyzer, or of a page.Signer, documents without
-	// text are refused (ErrNoText).
+	// Analyzer is the Name of the fingerprint.Analyzer that computes the fingerprints. It may be
+	// any other name that distinguishes fingerprints that must not be compared. It cannot change
+	// after the first document was added. "": any. If it is the name of an Analyzer or of a
+	// page.Signer, documents without text are refused (ErrNoText).
 	Analyzer string
 
 	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are
-	// not flushed yet. Packed blocks take what they need, three quarters at most. They are read
-	// into memory in the background after Open and after a compaction, and stay there. A sixteenth
-	// is added for the Shingles of candidates, 40 bytes each, but not more than 1 GiB or a
-	// sixteenth of the machine's memory. All of this memory is taken as it fills.
+	// not flushed yet. Packed blocks take at most three quarters of CacheBytes. They are read into
+	// memory in the background after Open and after a compaction, and stay there. The Shingles of
+	// candidates take additional memory, 40 bytes each: at most a sixteenth of CacheBytes, 1 GiB,
+	// and a sixteenth of the machine's memory. All of this memory is allocated when it is needed.
 	//
-	// 0: room for all packed blocks, half of the machine's memory at most; 512 MiB for Pebble's
-	// cache, an eighth of the machine's memory at most; and 96 MiB for write buffers. Stats reports
-	// whether the memory is too small for all packed blocks (CacheShort).
+	// If CacheBytes is 0, all packed blocks are cached, up to half of the machine's memory.
+	// Pebble's cache then takes 512 MiB, but at most an eighth of the machine's memory. Write
+	// buffers take 96 MiB. Stats reports whether the memory is too small for all packed blocks
+	// (CacheShort).
 	CacheBytes int64
 
 	// FilterBytes bounds the memory for filters, which avoid reads of entries that do not
@@ -56,18 +58,19 @@ type Options struct {
 	FilterBytes int64
 
 	// MaxShingleDistance is the limit of d1 + d2 for two long documents that match, if both have
-	// Shingles: d1 is the distance of their Fingerprints and d2 the distance of their Shingles.
-	// This limit and the next two are rules of queries. They are not recorded: stored documents do
-	// not depend on them, except that CheckAndAdd does not store a Duplicate. 0: 36. Below 0:
-	// Shingles are not compared.
+	// Shingles: d1 is the distance of their Fingerprints and d2 the distance of their Shingles. The
+	// index does not record this limit and the next two limits. Stored documents do not depend on
+	// them, except that CheckAndAdd does not store a Duplicate. 0: 36. Below 0: Shingles are not
+	// compared.
 	MaxShingleDistance int
 
 	// ShortAllowance makes the limit of d1 + d2 depend on the tokens n of the longer text:
 	//
 	//	max(min(MaxShingleDistance, n/7), (MaxShingleDistance+ShortAllowance) * (140-n)/140)
 	//
-	// One word is in a larger part of the shingles of a short text. Near pages of 80 to 250 tokens
-	// are mostly distinct pages of one template. 0: 44. Below 0: the limit is MaxShingleDistance.
+	// If one word differs, a larger part of the shingles of a short text changes, so the limit is
+	// larger. Near pages of 80 to 250 tokens are mostly distinct pages of one template, so the
+	// limit is smaller. 0: 44. Below 0: the limit is MaxShingleDistance.
 	ShortAllowance int
 
 	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both
@@ -75,27 +78,28 @@ type Options struct {
 	// 0: lengths are not compared. Other values below 1 are an error.
 	MaxLengthRatio float64
 
-	// SiteTexts says how soon CheckAndAdd separates pages of one site that share a template, such
-	// as the products of a shop. A site is the host of keys that are URLs, within a scope. A page
-	// that matches a stored page of its site is compared with the 16 nearest other stored pages of
-	// the site. They must be among the nearest 64 documents within MaxDistance. M is the median of
-	// their d1 + d2. The page is a Duplicate of the match if its own d1 + d2 is at most M/2, or if
-	// the Digests are equal.
+	// SiteTexts determines how soon CheckAndAdd separates pages of one site that share a template,
+	// such as the products of a shop. A site is the host of keys that are URLs, within a scope. A
+	// page that matches a stored page of its site is compared with the 16 nearest other stored
+	// pages of the site. They must be among the nearest 64 documents within MaxDistance. M is the
+	// median of their d1 + d2. The page is a Duplicate of the match if its own d1 + d2 is at most
+	// M/2, or if the Digests are equal.
 	//
-	// With fewer than two other pages, the first SiteTexts - 1 different texts that match are
-	// Duplicates. Of a later text, a third of the shingles may differ, but at least about 8 and at
-	// most about 16. So of each template, about SiteTexts - 1 pages are lost. A small SiteTexts
-	// also separates versions of a page that are stored under several URLs of a site. 0: 5. Below
-	// 0: pages of one site are compared as all others.
+	// If there are fewer than two other pages, the first SiteTexts - 1 different texts that match
+	// are Duplicates. A later text is a Duplicate if at most a third of its shingles differ, where
+	// the limit is at least about 8 shingles and at most about 16. So about SiteTexts - 1 distinct
+	// pages of each template are not stored. A small SiteTexts also separates versions of a page
+	// that are stored under several URLs of a site. 0: 5. Below 0: pages of one site are compared
+	// in the same way as other pages.
 	//
 	// Like the limits above, the option is not recorded, and the answers of Query do not depend on
 	// it. Sites are ignored if Shingles are not compared. With concurrent calls, a page may be
 	// compared before the duplicates of the other calls are counted. See docs/quality.md.
 	SiteTexts int
 
-	// Now returns the time at which a document is stored, see Document.Added. It is stored in whole
-	// seconds; a time outside the years 1970 to 9999 is replaced by the nearest one. Now is called
-	// by one goroutine at a time, under a lock. nil: time.Now.
+	// Now returns the time at which a document is stored: see Document.Added. The time is stored in
+	// whole seconds. A time outside the years 1970 to 9999 is replaced by the nearest time in these
+	// years. Now is called by one goroutine at a time, under a lock. nil: time.Now.
 	Now func() time.Time
 
 	// Durability is how durable a write is when its call returns. Default: Sync.
@@ -130,12 +134,13 @@ const (
 	// Sync: the write is on the disk. Concurrent writes share a flush of the disk.
 	Sync Durability = iota
 	// NoSync: the write is in memory. A crash of the process or the machine may lose the last
-	// writes, the newest first, each as a whole. Index.Sync makes all earlier writes durable.
+	// writes. It loses whole writes, beginning with the newest. Index.Sync makes all earlier writes
+	// durable.
 	NoSync
 )
 
 // Plan describes the tables of an index, in which a few lookups find every fingerprint within k
-// bits. ParsePlan returns it; it is immutable. Its fields:
+// bits. ParsePlan returns a Plan. A Plan is immutable. Its fields:
 //
 //	MaxDistance int     // k
 //	Tables      []Table // sorted copies of all fingerprints
@@ -154,10 +159,10 @@ type Plan = plan.Plan
 // ParsePlan returns the plan of a design for distance k, or parses a plan in the form of
 // Stats.Plan. A name and a k denote the same plan in every version.
 //
-// The design blocks-m has m tables, each of which leads with a block of its own, for any m up to
-// k+1. A name that is a number is the number of tables of the design at k = 3. The designs 20, 16,
-// 10 and 4 are the designs of the paper (section 3.1.2). The designs 4, 3 and 2 are blocks-m with
-// k+1, k and half of k+1 tables. Fewer tables take less space, and a query probes more.
+// The design blocks-m has m tables, for any m up to k+1. Each table begins with another block of
+// bits. If a name is a number, it is the number of tables of the design at k = 3. The designs 20,
+// 16, 10 and 4 are the designs of the paper (section 3.1.2). The designs 4, 3 and 2 are blocks-m
+// with k+1, k and half of k+1 tables. Fewer tables take less space and need more probes per query.
 //
 // Error: ErrPlan if there is no such design, or if the tables would miss a match within k bits.
 func ParsePlan(s string, k int) (*Plan, error) {

@@ -27,13 +27,13 @@ type JoinOptions struct {
 	ShortAllowance     int
 	MaxLengthRatio     float64
 
-	// Stars makes clusters whose members all match the first one, by visiting the documents in the
-	// order of their IDs. Default: connected components.
+	// Stars selects clusters whose members all match the first member. Clusters then visits the
+	// documents in the order of their IDs. Default: connected components.
 	Stars bool
 }
 
-// Group is the documents of one scope that have the same fingerprint (and the same Shingles and
-// length, if these count).
+// Group is all documents of one scope that have the same fingerprint. If the rule compares Shingles
+// and lengths, these are also the same.
 type Group struct {
 	Document      // the document with the smallest ID
 	Documents int // the number of documents
@@ -42,8 +42,8 @@ type Group struct {
 	reader *reader
 }
 
-// All yields all documents of the group, by ID. It reads the record of each, and may be called only
-// within the loop that yielded the group.
+// All yields all documents of the group, ordered by ID. It reads the record of each document. It
+// may be called only within the loop that yielded the group.
 func (g *Group) All() iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		for _, id := range g.ids {
@@ -55,14 +55,14 @@ func (g *Group) All() iter.Seq2[Document, error] {
 	}
 }
 
-// Pair is a pair of matching groups, or one group of several documents twice, which stands for all
-// pairs of these.
+// Pair is a pair of matching groups. If First and Second are the same group of several documents,
+// the Pair represents all pairs of these documents.
 type Pair struct {
 	First, Second Group // First.ID <= Second.ID
 	Distance      int   // of the fingerprints, in bits
 }
 
-// Cluster is documents that are near-duplicates of each other.
+// Cluster is a group of documents that are near-duplicates.
 type Cluster struct {
 	Members []Group // in the order of their smallest IDs
 }
@@ -76,31 +76,31 @@ func (c *Cluster) Documents() int {
 	return n
 }
 
-// Pairs yields every pair of groups of documents that match, once, in no order, all of
-// one moment. Documents with the same fingerprint are one group, so a page with a
-// million copies adds one line for each page near it, not a million. A group of several
-// documents is a pair with itself, at distance 0.
+// Pairs yields every pair of matching groups of documents once, in no particular order. All pairs
+// describe one moment. Documents with the same fingerprint are one group, so a page with a million
+// copies adds one pair, not a million pairs, for each near page. A group of several documents is
+// also a pair with itself, at distance 0.
 //
-// It reads all fingerprints and IDs into memory and takes about 32 bytes per document. The
-// time is the sum of reading them in order, comparing them, and reading one record for
-// each document of a pair that may have one. It stops at the first error, which it
-// yields: ErrDistance, ErrClosed, ErrCorrupt, or the error of ctx. The index must not be closed
-// from within the loop.
+// Pairs reads all fingerprints and IDs into memory, which takes about 32 bytes per document. It
+// compares them, and reads one record for each document of a pair that may have one. Pairs yields
+// the first error and stops: ErrDistance, ErrClosed, ErrCorrupt, or the error of ctx. The index
+// must not be closed within the loop.
 func (x *Index) Pairs(ctx context.Context, o JoinOptions) iter.Seq2[Pair, error] {
 	return joined(ctx, x, o, (*joiner).sendPairs)
 }
 
-// Clusters yields the clusters of two documents and more, disjoint, all of one moment.
+// Clusters yields the clusters of at least two documents. The clusters are disjoint and describe
+// one moment.
 //
-// By default they are the connected components of Pairs: documents belong together if
-// a chain of pairs leads from one to the other. The ends of a chain may have little in
-// common, and one page that resembles two groups joins them. With Stars, every member
-// matches the document that is kept, so the others can be deleted. A chain may then be
-// split into several clusters.
+// By default, clusters are the connected components of Pairs: two documents are in one cluster if a
+// chain of pairs connects them. The documents at the ends of a chain may have little in common, and
+// one page that resembles two groups joins them. With Stars, every member matches the first
+// document of the cluster, so the others can be deleted. A chain may then be split into several
+// clusters.
 //
-// Cost and errors are as for Pairs, with 8 bytes of memory more per fingerprint. Stars
-// sorts the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the
-// directory for temporary files. The index must not be closed from within the loop.
+// Cost and errors are as for Pairs, with 8 additional bytes of memory per fingerprint. Stars sorts
+// the pairs of a large component, 16 bytes each, with 64 MiB of memory and a file in the directory
+// for temporary files. The index must not be closed from within the loop.
 func (x *Index) Clusters(ctx context.Context, o JoinOptions) iter.Seq2[Cluster, error] {
 	return joined(ctx, x, o, (*joiner).sendClusters)
 }

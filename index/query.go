@@ -25,9 +25,10 @@ type Query = match.Query
 
 func storedOfQuery(q *Query) uint64 { return store.Stored(uint64(q.Fingerprint), q.Scope) }
 
-// Query returns the stored documents that match q, by Distance, then ID. It makes one range scan
-// per probe of the plan, one read per fingerprint within the distance, and one read per document of
-// these. Errors: ErrDistance, ErrClosed, ErrCorrupt and the context's.
+// Query returns the stored documents that match q, ordered by Distance, then ID. It makes one range
+// scan per probe of the plan, one read per fingerprint within the distance, and one read per
+// document with such a fingerprint. Errors: ErrDistance, ErrClosed, ErrCorrupt and the error of the
+// context.
 func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	if err := x.begin(ctx); err != nil {
 		return nil, err

@@ -19,15 +19,16 @@ func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	return v, x.counters, err
 }
 
-// Documents yields every document as of one moment: first those with a record, by ID, then those
-// without, by stored fingerprint. It stops at the first error, which it yields. The index must not
-// be closed within the loop.
+// Documents yields every document as of one moment. The documents with a record come first, ordered
+// by ID. The documents without a record follow, ordered by stored fingerprint. Documents yields the
+// first error and stops. The index must not be closed within the loop.
 func (x *Index) Documents(ctx context.Context) iter.Seq2[Document, error] {
 	return x.documents(ctx, 1, true)
 }
 
-// DocumentsAfter yields the documents that have a record and a larger ID, as Documents does: a list
-// of all documents can be read in parts, each of which starts after the last ID of the part before.
+// DocumentsAfter yields the documents that have a record and an ID larger than id, ordered by ID.
+// With it, a caller can read all documents in parts, where each part starts after the last ID of
+// the previous part.
 func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Document, error] {
 	return x.documents(ctx, min(id, math.MaxUint64-1)+1, false)
 }
@@ -101,14 +102,14 @@ type VerifyOptions = verify.Options
 type Problem = verify.Problem
 
 // Verify checks that all files can be read, and that the records, the keys and the entries of all
-// tables agree with each other. It yields every problem, in no particular order;
-// docs/operations.md explains the kinds. It checks one snapshot, while reads and writes continue.
-// The first entry or file that cannot be read ends the check. Open has checked the log.
+// tables agree with each other. It yields every problem, in no particular order; docs/operations.md
+// explains the kinds. Verify checks one snapshot, while reads and writes continue. It stops at the
+// first entry or file that cannot be read. It does not check the log, which Open has checked.
 //
 // Verify reads the files twice, and keeps about 2 bits per ID in memory.
 //
-// If the context ends or the store fails, the last Problem is Unchecked with that error. After a
-// break nothing more is read. The index must not be closed within the loop.
+// If the context ends or the store fails, the last Problem is Unchecked and has that error. The
+// index must not be closed within the loop.
 func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
 		stopped := false

@@ -15,7 +15,8 @@ const (
 	mostCandidates = 64
 
 	// With fewer than fewestOfSite, if enough different texts match documents of the site, a
-	// candidate matches only texts that differ in a third of their shingles, within these bounds.
+	// candidate matches only texts that differ in at most a third of their shingles. These bounds
+	// limit the third.
 	fewestChanged = 8
 	mostChanged   = 16
 )
