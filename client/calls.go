@@ -203,7 +203,7 @@ func (c *Client) check(
 }
 
 // Check stores a page unless another stored page matches, or there is nothing to compare, as
-// [neardup.Index.Check] does. It returns when that is durable at the server.
+// [neardup.Index.Check] does. It returns when the result is durable on the server.
 //
 // [neardup.Index.Check]: https://pkg.go.dev/github.com/neardup/neardup#Index.Check
 func (c *Client) Check(ctx context.Context, p Page) (Verdict, error) {
@@ -217,9 +217,8 @@ func (c *Client) Check(ctx context.Context, p Page) (Verdict, error) {
 // maxBody is the largest body of a page, in bytes: the limit of the server.
 const maxBody = 16 << 20
 
-// CheckBatch does what Check does for each page in turn, in few requests. If it fails part of the
-// way, it returns the verdicts of the pages before the failure together with the error, and they
-// hold.
+// CheckBatch calls Check for each page in order, with few requests. If it fails partway, it returns
+// the error and the verdicts on the pages before the failure. These verdicts are valid.
 func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error) {
 	verdicts, err := c.check(ctx, len(pages), func(i int) api.Document {
 		p := pages[i]
@@ -257,8 +256,8 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	return verdicts, err
 }
 
-// Query returns the stored documents that match q, by (Distance, ID). Without a Limit, more than
-// 10,000 of them are ErrTooLarge. It also returns ErrDistance.
+// Query returns the stored documents that match q, ordered by Distance, then ID. If q has no Limit
+// and more than 10,000 documents match, Query returns ErrTooLarge. It also returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	var answer api.Found
 	if err := c.object(ctx, http.MethodPost, "/v1/query", nil, wire.OfQuery(&q),
@@ -289,8 +288,8 @@ func (c *Client) Get(ctx context.Context, key string) (d Document, found bool, e
 	return wire.Match(&answer).Document, err == nil, err
 }
 
-// Delete removes the documents with these keys, in requests of at most 256 keys, and returns the
-// number of removed documents. 256 keys of the largest length fit in a request.
+// Delete removes the documents with the given keys, and returns the number of removed documents. It
+// sends requests of at most 256 keys. 256 keys of the largest length fit in a request.
 func (c *Client) Delete(ctx context.Context, keys ...string) (deleted int, err error) {
 	for part := range slices.Chunk(keys, 256) {
 		var body api.Deletion

@@ -1,4 +1,5 @@
-// Package client uses an index that "neardup serve" serves, as package neardup uses a local one.
+// Package client accesses an index on a server ("neardup serve"). It has the same methods as
+// package neardup has for a local index.
 //
 //	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open
 //
@@ -6,12 +7,12 @@
 // errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package [api] has
 // the errors for programs that do not link package index. Package client does not link the store.
 //
-// A call is repeated until Options.RetryFor is over if the connection fails, or if the server is
-// busy or about to restart. If an earlier try stored a page and its answer was lost, the verdict of
-// the next try is Unchanged, or Duplicate of itself for a page without a URL. The same is true for
-// a page that is checked again after a call that ended with an error. So save Unchanged pages too,
-// unless they are known to be saved. A repeated Delete may return 0 for documents that an earlier
-// try deleted.
+// If the connection fails, or if the server is busy or about to restart, the client repeats the
+// call for up to Options.RetryFor. An earlier try may have stored a page although its answer was
+// lost. The verdict of the next try is then Unchanged or, for a page without a URL, a Duplicate of
+// the page itself. The same is true if the caller checks a page again after an error. So save
+// Unchanged pages too, unless you know that they are saved. A repeated Delete may return 0 for
+// documents that an earlier try deleted.
 package client
 
 import (
@@ -43,7 +44,7 @@ type (
 	Stats    = match.Stats
 )
 
-// Outcomes of Check for a page, as in package neardup.
+// Results of Check for a page, as in package neardup.
 const (
 	New       = api.New
 	Duplicate = api.Duplicate
@@ -57,14 +58,15 @@ type Options struct {
 	// Token is the content of the server's --token-file. "": no token.
 	Token string
 
-	// TLS is the configuration for an https server. nil: the authorities of the machine.
+	// TLS is the configuration for an https server. nil: the certificate authorities of the
+	// machine.
 	TLS *tls.Config
 
-	// RetryFor is how long a call is repeated, unless its context ends before. 0: 30 s. Below 0: it
-	// is tried once.
+	// RetryFor is the time for which a failed call is repeated, unless its context ends earlier. 0:
+	// 30 s. Below 0: a call is tried once.
 	RetryFor time.Duration
 
-	// Timeout is the time for one try, with the wait for a connection. 0: 2 min.
+	// Timeout is the time for one try, including the wait for a connection. 0: 2 min.
 	Timeout time.Duration
 }
 
@@ -81,9 +83,10 @@ type Client struct {
 
 var _ api.Checker = (*Client)(nil)
 
-// Open connects to the server at an address such as http://127.0.0.1:7490. Like calls, it waits for
-// a server that is starting. It fails at once if the certificate is not valid, or if the server is
-// not a neardup server. It returns api.ErrUnauthorized, api.ErrBusy and errors of the network.
+// Open connects to the server at an address such as http://127.0.0.1:7490. Like other calls, Open
+// waits for a server that is starting. It fails immediately if the certificate is not valid, or if
+// the server is not a neardup server. It returns api.ErrUnauthorized, api.ErrBusy and errors of the
+// network.
 func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	c := new(Client)
 	if o != nil {
@@ -120,7 +123,7 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the connections. The index stays open at the server. Later calls return
+// Close closes the connections. The index stays open on the server. Later calls return
 // api.ErrClosed.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {

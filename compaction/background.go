@@ -11,17 +11,17 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// Policy says when Background compacts an index, and which documents it removes. The zero value is
-// the default. No value may be negative.
+// Policy determines when Background compacts an index, and which documents it removes. The zero
+// value is the default. No value may be negative.
 type Policy struct {
-	// Expiry says which documents Background removes: see index.Expire. The zero value removes
-	// none. Off does not affect it.
+	// Expiry selects the documents that Background removes: see index.Expire. The zero value
+	// removes no documents. Off does not affect Expiry.
 	index.Expiry
 
-	// A compaction is due if at least AtLeast documents were added since the last one, and at least
-	// Share for each packed fingerprint. It is also due if at least AtLeast documents were removed
-	// since, and they have at least a quarter of all entries. 0: a Share of a quarter, and AtLeast
-	// one million.
+	// A compaction is due if the number of documents added since the last compaction is at least
+	// AtLeast, and at least Share times the number of packed fingerprints. It is also due if at
+	// least AtLeast documents were removed since then, and they have at least a quarter of all
+	// entries. 0: Share is a quarter, and AtLeast is one million.
 	Share   float64
 	AtLeast uint64
 
@@ -31,13 +31,14 @@ type Policy struct {
 	Off bool // never compact
 
 	// Done, if set, is called after each compaction, by one goroutine. It must not close the
-	// Watcher or the index, since Close waits for it. If closing ends a compaction, the error is
-	// index.ErrClosed or the error of the context.
+	// Watcher or the index, since Close waits for it. If Close interrupts a compaction, the error
+	// is index.ErrClosed or the error of the context.
 	Done func(Report, error)
 
-	// Expired, if set, is called after each removal of documents, by one goroutine, also if it
-	// fails; the remaining documents are removed later. It must not close the Watcher or the index.
-	// It is not called with an error if closing ends a removal.
+	// Expired, if set, is called by one goroutine after each removal of expired documents. If the
+	// removal failed, err is not nil, and the remaining documents are removed later. If Close
+	// interrupts a removal, Expired is not called with an error. Expired must not close the Watcher
+	// or the index.
 	Expired func(documents int, err error)
 }
 
@@ -95,7 +96,7 @@ type BackgroundStats struct {
 	Runs     uint64    `json:"runs"`     // successful compactions
 	Last     Report    `json:"last"`     // of the last successful compaction
 	LastEnd  time.Time `json:"lastEnd"`
-	// of the last compaction, if it failed; closing is no failure
+	// error of the last compaction; "" if it succeeded or ended because the index was closed
 	Failure string `json:"failure,omitempty"`
 
 	Expired       uint64 `json:"expired"` // documents
@@ -114,10 +115,10 @@ type Watcher struct {
 }
 
 // Background checks an open index at once and then periodically. When a compaction is due, it calls
-// Compact, which then packs one table at a time. It removes documents that expire, also during a
-// compaction. It ends with Close, when ctx ends, and when the index is closed; a compaction that
-// runs then is abandoned, and no document is lost. A failed compaction or removal is retried later.
-// Background returns an error if p has an invalid value.
+// Compact, which then packs one table at a time. It removes expired documents, also during a
+// compaction. The Watcher ends when it is closed, when ctx ends, or when the index is closed. A
+// running compaction is then abandoned, and no document is lost. A failed compaction or removal is
+// retried later. Background returns an error if p has an invalid value.
 func Background(ctx context.Context, x *index.Index, p Policy) (*Watcher, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -140,7 +141,8 @@ func (w *Watcher) Stats() BackgroundStats {
 	return w.stats
 }
 
-// Close stops the Watcher and its compaction, and waits for their end. Later calls do nothing.
+// Close stops the Watcher and its compaction, and waits until both have ended. Later calls do
+// nothing.
 func (w *Watcher) Close() {
 	w.cancel()
 	w.work.Wait()

@@ -14,37 +14,40 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// LoadOptions of Load. The zero value is ready to use.
+// LoadOptions configures Load. The zero value is ready to use.
 type LoadOptions struct {
-	// Index says how to open the index, and how to create it if it does not exist. A new index gets
-	// a plan for the number of loaded documents, unless Plan or ExpectedDocuments is set. So does
-	// an index that never had a document and has the default plan of Open.
+	// Index has the options for opening the index, or for creating it if it does not exist. A new
+	// index gets a plan for the number of loaded documents, unless Plan or ExpectedDocuments is
+	// set. An index that never had a document and has the default plan of Open also gets such a
+	// plan.
 	Index index.Options
 
-	// KeepAdded keeps the times of documents whose Added is not zero. By default, all get the time
-	// of the load.
+	// KeepAdded keeps the times of documents whose Added is not zero. By default, all documents get
+	// the time of the load.
 	KeepAdded bool
 
 	MemoryBytes int64          // as in Options
 	Progress    func(Progress) // as in Options
 }
 
-// Load adds documents to the index in dir, which must not be open, and creates the index if it
-// does not exist. All documents are added in one atomic step, which is durable when Load returns.
-// Each document gets an ID, in the order of docs. A document replaces an earlier one with the
-// same key, of the index or of docs. A document that has only a fingerprint is stored without a
-// record, and so without a time. Load also compacts the index.
+// Load adds documents to the index in dir, which must not be open, and creates the index if it does
+// not exist. All documents are added in one atomic step, which is durable when Load returns. Each
+// document gets an ID, in the order of docs. A document replaces an earlier document of the index
+// or of docs with the same key. A document that has only a fingerprint is stored without a record,
+// so it has no time. Load also compacts the index.
 //
-// Load sorts the entries instead of inserting them. It is many times faster than Add, unless
-// there are few documents compared with the size of the index. It takes time in proportion to
-// both, and memory as MemoryBytes says. It needs free disk space as Run does, and 32 bytes per
-// document. If docs repeats a key, it also needs twice the size of the records.
+// Load sorts the entries instead of inserting them. It is many times faster than Add, unless there
+// are few documents compared with the size of the index. Its time is proportional to the number of
+// documents and the size of the index. MemoryBytes bounds its memory. It needs as much free disk
+// space as Run, and 32 bytes per document. If docs repeats a key, it also needs twice the size of
+// the records.
 //
-// Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx
-// and the file system. After ErrDone all documents are loaded. After any other error none is: the
-// index is unchanged, or empty if Load has created it. There is one exception: index.ErrFailed
-// without ErrDone, if the disk fails while Load installs the documents and cannot be read
-// afterwards. Once the index can be opened, its Stats tell whether they were loaded.
+// Errors: index.ErrTooLarge, index.ErrNoText, ErrDone, and the errors of index.Open, docs, ctx and
+// the file system. After ErrDone, all documents are loaded. After any other error, no documents are
+// loaded: the index is unchanged, or empty if Load has created it. There is one exception. If the
+// disk fails while Load installs the documents and cannot be read afterwards, the error is
+// index.ErrFailed without ErrDone. When the index can be opened again, its Stats show whether the
+// documents were loaded.
 func Load(
 	ctx context.Context, dir string, docs iter.Seq2[index.Document, error], opts LoadOptions,
 ) (report Report, err error) {

@@ -14,20 +14,20 @@ import (
 // errPlanOfOpen: Compact was given a plan.
 var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: close it and call Run")
 
-// Compact packs an open index, while other calls write to it, query it and make checkpoints of
-// it. It merges the packed tables and the live entries at the time when it begins, without
-// removed documents, into new packed tables. Entries that are written during the compaction stay
-// live. Commits wait for some milliseconds while the new tables are installed. Queries never
-// wait. Pebble frees the disk space of deleted and replaced records when it compacts its files.
-// Run compacts them at once.
+// Compact packs an open index, while other calls write to it, query it and make checkpoints of it.
+// It merges the packed tables and the live entries that exist when it begins into new packed
+// tables, without removed documents. Entries that are written during the compaction stay live.
+// Commits wait for some milliseconds while the new tables are installed. Queries never wait. Pebble
+// frees the disk space of deleted and replaced records when it compacts its files. Run compacts
+// these files immediately.
 //
 // Compact uses MemoryBytes and Progress of opts, and keeps all other settings of the index. Only
 // Run changes the plan. Compact takes time, memory and disk space as Run does. Concurrent
 // compactions of one index are serialized.
 //
-// Errors: ErrFailed, index.ErrClosed if the index is closed during the compaction, and the errors
-// of ctx and the file system. After an error no document is lost, and the next Compact or Run
-// continues.
+// Errors: index.ErrFailed, index.ErrClosed if the index is closed during the compaction, and the
+// errors of ctx and the file system. After an error, no document is lost, and the next Compact or
+// Run continues.
 func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes

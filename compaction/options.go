@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Options of Run and Compact. The zero value is ready to use.
+// Options configures Run and Compact. The zero value is ready to use.
 type Options struct {
 	// Plan is the new plan of the index, with any MaxDistance. nil: the plan does not change. Only
 	// Run accepts a Plan.
@@ -35,7 +35,7 @@ type Options struct {
 	Logger *slog.Logger // nil: none
 }
 
-// Progress says how much of the work is done.
+// Progress describes how much of the work is done.
 type Progress struct {
 	Stage string
 	Done  uint64
@@ -45,7 +45,7 @@ type Progress struct {
 // tellEvery is the number of documents or entries between two calls of Progress.
 const tellEvery = 1 << 16
 
-// The stages, in order. Most calls have only some of them.
+// Stages of Progress, in order. Most calls have only some of them.
 const (
 	StageRead    = "read"    // documents are read
 	StageMerge   = "merge"   // table 0 is written

@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// RepairOptions of Repair. The zero value is ready to use.
+// RepairOptions configures Repair. The zero value is ready to use.
 type RepairOptions struct {
 	// Options of the new index. Plan and Analyzer are required if the meta entries of the damaged
 	// index cannot be read, and are not used otherwise.
@@ -25,10 +25,10 @@ type RepairOptions struct {
 	Unreadable func(error)
 }
 
-// RepairReport says what Repair copied and what it could not copy.
+// RepairReport has the numbers of documents that Repair copied and lost.
 type RepairReport struct {
 	Documents uint64 `json:"documents"` // in the new index
-	Bare      uint64 `json:"bare"`      // of those, the ones that have only a fingerprint
+	Bare      uint64 `json:"bare"`      // of Documents, those that have only a fingerprint
 
 	// DocumentsBefore is the number of documents of the damaged index. 0: it cannot be read.
 	DocumentsBefore uint64 `json:"documentsBefore,omitempty"`
@@ -39,7 +39,7 @@ type RepairReport struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// ErrNotRepaired: a new index cannot be made; none was left.
+// ErrNotRepaired: Repair cannot make a new index. It has removed the incomplete one.
 var ErrNotRepaired = errors.New("the index cannot be repaired")
 
 // Repair copies every document that can be read from the index in dir into a new index in dest. It

@@ -11,7 +11,7 @@ import (
 type Report struct {
 	Documents uint64 `json:"documents"`
 	Loaded    uint64 `json:"loaded,omitempty"` // documents that Load has read
-	// documents, of the index and of the load, that a later one with the same key replaced
+	// documents of the index and of the load that a later document with the same key replaced
 	Replaced    uint64  `json:"replaced,omitempty"`
 	BytesBefore uint64  `json:"bytesBefore"`
 	BytesAfter  uint64  `json:"bytesAfter"`

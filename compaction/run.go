@@ -1,10 +1,10 @@
-// Package compaction packs the tables of an index: of an open index (Compact, Background) or of a
-// closed one (Run), which may get another plan. It loads documents in bulk (Load) and repairs
-// damaged indexes (Repair).
+// Package compaction packs the tables of an index. Compact and Background pack an open index. Run
+// packs a closed index and can change its plan. Load loads documents in bulk. Repair repairs
+// damaged indexes.
 //
-// Each of these installs its result in one atomic step. If it fails or is interrupted at any
-// moment, by a crash too, the index has either all of the result or its earlier state. Files that
-// an interrupted call has left are deleted when the index is opened next.
+// Each function installs its result in one atomic step. After an error, an interruption or a crash,
+// the index has either the complete result or its earlier state. The next Open deletes the files of
+// an interrupted call.
 package compaction
 
 import (
@@ -17,8 +17,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// ErrDone reports that the work is done and durable, and that a later step has failed: deleting
-// temporary files, closing the index, or measuring it for the report, which is incomplete then.
+// ErrDone reports that the work is done and durable, but a later step has failed. The later steps
+// are deleting temporary files, closing the index, and measuring it for the report. The report may
+// be incomplete.
 var ErrDone = errors.New("the work is done, but a later step has failed")
 
 // afterwards marks an error of a step after the work.
@@ -33,13 +34,13 @@ func afterwards(err error) error {
 // tables, without removed documents, into blocks, builds the filters, and frees the disk space of
 // deleted and replaced records. If Options.Plan is set, the index gets that plan.
 //
-// Run takes time in proportion to the size of the index, and memory as Options say. It needs free
-// disk space for the new tables, while the old ones exist, and for sorting: about 25 bytes per
-// fingerprint with two tables.
+// The time of Run is proportional to the size of the index. Options bounds its memory. Run needs
+// free disk space for the new tables, because the old tables exist at the same time, and for
+// sorting. With two tables, this is about 25 bytes per fingerprint.
 //
-// Errors: index.ErrFailed, ErrDone, and the errors of index.Open, ctx and the file system. No error
-// changes the documents. After an error other than ErrDone the tables are either packed or
-// unchanged, and another Run completes the work.
+// Errors: index.ErrFailed, ErrDone, and the errors of index.Open, ctx and the file system. After an
+// error, the documents are unchanged. After an error other than ErrDone, the tables are either
+// packed or unchanged, and another Run completes the work.
 func Run(ctx context.Context, dir string, opts Options) (report Report, err error) {
 	defer report.timed(time.Now())
 	if err = opts.check(); err == nil {

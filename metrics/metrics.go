@@ -2,7 +2,7 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector(x))
 //
-// Package index has the same figures in Stats and StoreStats.
+// The values are those of index.Index.Stats and index.Index.StoreStats.
 package metrics
 
 import (
@@ -86,7 +86,8 @@ var storeFigures = []figure[index.StoreStats]{
 
 type collector struct{ index *index.Index }
 
-// NewCollector returns a collector of the statistics of an index. A closed index has no metrics.
+// NewCollector returns a collector of the statistics of an index. After the index is closed, the
+// collector returns no metrics.
 func NewCollector(x *index.Index) prometheus.Collector { return collector{x} }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {

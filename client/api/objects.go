@@ -37,7 +37,7 @@ type Document struct {
 	Limit       int  `json:"limit,omitempty" doc:"query only: largest number of matches; default and maximum 10,000"`
 }
 
-// Name is a key that may be a JSON number, whose digits are then the key.
+// Name is a key. In JSON it may be a number; the key is then the digits of the number.
 type Name string
 
 // UnmarshalJSON reads a string or a number.
