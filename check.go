@@ -51,18 +51,17 @@ type Checker = api.Checker
 
 var _ Checker = (*Index)(nil)
 
-// Check stores a page unless a matching page is stored, or there is nothing to compare. A page of
-// a known URL replaces the earlier version of the page. If the page has become a Duplicate of
+// Check stores a page unless a matching page is stored, or the page has nothing to compare. A page
+// of a known URL replaces the earlier version of the page. If the page has become a Duplicate of
 // another page, the earlier version is removed, and Verdict.Removed says so. If the page is
 // Skipped, the earlier version stays.
 //
 // A page is Unchanged only if its text has the same words in the same order as the stored text.
-// White space, punctuation, markup, case and Unicode normal form do not count.
+// White space, punctuation, markup, case and Unicode normal form are ignored.
 //
-// Two pages match by the rule of index.CheckAndAdd, which has three conditions. Their
-// fingerprints are within k bits. Their fingerprints and shingle signatures together are within a
-// limit that depends on the length. Neither page has more than 1.3 times as many words as the
-// other.
+// Two pages match by the rule of index.CheckAndAdd, which has three conditions. Their fingerprints
+// are within k bits. Their fingerprints and shingle signatures together are within a limit that
+// depends on the length. Neither page has more than 1.3 times as many words as the other.
 func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []Page{p})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package neardup tells a crawler whether a page like this one is already stored, and which.
+// Package neardup tells a crawler whether a similar page is already stored, and which page that is.
 //
 //	x, err := neardup.Open("pages.neardup", nil) // creates the index if there is none
 //	v, err := x.Check(ctx, neardup.Page{URL: url, ContentType: contentType, Body: body})
@@ -21,7 +21,8 @@
 // not compared. If saving fails, the crawler deletes the URL, so that the next copy of the page is
 // New.
 //
-// The neardup command and this package open each other's indexes.
+// The neardup command can open the indexes of this package, and this package can open the indexes
+// of the command.
 package neardup
 
 import (
@@ -43,27 +44,26 @@ const DefaultMaxBody = 16 << 20
 
 // Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Signer takes the text of a page and computes its signature. The index records its name. If
-	// nil, Open uses the Signer that the index records. A new index gets a Signer of visible text
-	// with the default options.
+	// Signer extracts the text of a page and computes its signature. The index records its name. If
+	// Signer is nil, Open uses the Signer that the index records. A new index gets a Signer of
+	// visible text with the default options.
 	Signer *page.Signer
 
-	// MaxBody is the maximal size of a page in bytes. A larger page is Skipped. If 0, it is
-	// DefaultMaxBody.
+	// MaxBody is the maximum size of a page in bytes. A larger page is Skipped. 0: DefaultMaxBody.
 	MaxBody int
 
-	// Bare opens an index without a Signer: an index that records none, or one that this version
-	// does not know. A new index records none and gets the default k of package index. Check then
-	// fails. CheckDocuments compares fingerprints of any kind.
+	// Bare opens an index without a Signer. The index may record no Signer, or a Signer that this
+	// version does not know. A new index records no Signer and gets the default k of package index.
+	// With Bare, Check returns an error, and CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
 	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 6,
 	// since pages also have a shingle signature and a length. Its Analyzer is the Signer's name.
 	Index index.Options
 
-	// Compaction determines when the index is compacted in the background while it is open. The
-	// zero Policy compacts it when a quarter of it, and a million documents, were added since the
-	// last compaction.
+	// Compaction determines when the index is compacted in the background while it is open. With
+	// the zero Policy, a compaction starts when the documents added since the last one are at least
+	// a million, and at least a quarter of the packed fingerprints.
 	Compaction compaction.Policy
 }
 

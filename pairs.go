@@ -42,10 +42,10 @@ func Pairs(
 	}
 }
 
-// Clusters yields groups of at least two fingerprints of a list that chains of pairs join,
-// including equal ones. A group has the positions of its fingerprints in ascending order. Groups
-// are disjoint. The fingerprints at the ends of a chain may have little in common. Stars makes no
-// chains. The errors are the same as for Pairs.
+// Clusters yields the groups of at least two fingerprints of a list that chains of near or equal
+// fingerprints connect. A group has the positions of its fingerprints in ascending order. Groups
+// are disjoint. The fingerprints at the ends of a chain may have little in common. Stars makes
+// groups without such chains. The errors are the same as for Pairs.
 func Clusters(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[[]int, error] {
@@ -55,9 +55,10 @@ func Clusters(
 	})
 }
 
-// Stars yields groups as Clusters does, but all members of a group are within k bits of its first
-// member. Stars reads the list in order: a fingerprint in no group so far begins a group and adds
-// all fingerprints near it that are in no group. So all but the first member can be removed.
+// Stars yields groups like Clusters, but all members of a group are within k bits of its first
+// member. So a caller can remove all members except the first. Stars reads the list in order. A
+// fingerprint that is in no group begins a group. All fingerprints within k bits that are in no
+// group join it.
 func Stars(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[[]int, error] {

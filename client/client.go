@@ -3,9 +3,10 @@
 //
 //	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open
 //
-// Pages, verdicts, documents and queries have the same types, and errors the same values:
-// errors.Is(err, index.ErrFailed) is true for a failed index on another machine. Package [api] has
-// the errors for programs that do not link package index. Package client does not link the store.
+// Pages, verdicts, documents and queries have the same types as in packages neardup and index.
+// Errors have the same values: errors.Is(err, index.ErrFailed) is true for a failed index on
+// another machine. Programs that do not link package index find the errors in package [api].
+// Package client does not link the store.
 //
 // If the connection fails, or if the server is busy or about to restart, the client repeats the
 // call for up to Options.RetryFor. An earlier try may have stored a page although its answer was

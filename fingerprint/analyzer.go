@@ -14,9 +14,9 @@ import (
 // A text is Short if it has fewer than 5 words, or 50 with MethodSimhash. A word is a run of
 // letters, digits and marks. In scripts without spaces, 1.5 ideographs, 3 kana or 4 characters of
 // South-East Asia count as one word, so that translations of a text are about equally long. A Short
-// text has too few features to tell near from far, so its Fingerprint is a hash of its token
-// sequence: texts with equal tokens have equal Fingerprints, and all others differ in 32 bits on
-// average. Its Shingles are computed as always.
+// text has too few features for a comparison by distance. Its Fingerprint is therefore a hash of
+// its token sequence: texts with equal tokens have equal Fingerprints, and other texts differ in 32
+// bits on average. Shingles are computed as for other texts.
 type Signature struct {
 	// Fingerprint is the MinHash of the set of tokens or, with MethodSimhash, the simhash of the
 	// features.

@@ -75,11 +75,11 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// FNV1 returns the 64-bit FNV-1 hash (multiply, then xor) of the UTF-16 code units of s.
-// It xors each code unit as a whole, not byte by byte. A character above U+FFFF is two
-// surrogates. Simhash code in Java that passes String.charAt to FNV-1 computes this hash,
-// so FNV1 reproduces fingerprints of such code. For ASCII, the result equals the usual
-// FNV-1. A byte that is not valid UTF-8 counts as U+FFFD.
+// FNV1 returns the 64-bit FNV-1 hash (multiply, then xor) of the UTF-16 code units of s. It xors
+// each code unit as a whole, not byte by byte. A character above U+FFFF is two surrogates. Simhash
+// code in Java that passes String.charAt to FNV-1 computes this hash, so FNV1 reproduces
+// fingerprints of such code. For ASCII, the result equals the usual FNV-1. A byte that is not valid
+// UTF-8 is hashed as U+FFFD.
 func FNV1(s string) uint64 {
 	h := uint64(fnvOffset)
 	for _, r := range s {

@@ -16,8 +16,8 @@ type Options struct {
 	// one token at a time. A text with fewer tokens has one feature, all of them. 0 means 1.
 	Window int
 
-	// Seed selects another hash function if it is not 0. Fingerprints of different seeds have
-	// nothing in common. A measurement with one seed may be luck; use several.
+	// Seed selects another hash function if it is not 0. Fingerprints of different seeds are
+	// unrelated. A measurement with one seed depends on chance, so use several seeds.
 	Seed uint64
 }
 

@@ -32,7 +32,7 @@ func (a *Accumulator) Add(hash uint64, weight int) {
 	}
 }
 
-// Fingerprint returns the simhash of the features that were added so far. Without any, every
+// Fingerprint returns the simhash of the features that were added so far. If there are none, every
 // component is 0, so the fingerprint is ffffffffffffffff.
 func (a *Accumulator) Fingerprint() Fingerprint {
 	// All counters are compared with half of the total, rounded up, from the highest bit down.

@@ -1,31 +1,31 @@
-// Package page turns the bytes of a web page into the text that a [fingerprint.Analyzer] reads.
-// It finds the character encoding, decodes the page, and keeps what a reader of the page would
-// see.
+// Package page turns the bytes of a web page into the text that a [fingerprint.Analyzer] reads. It
+// finds the character encoding, decodes the page, and keeps what a reader of the page would see.
 //
 // # Hidden text
 //
-// Text that a page hides is text of the page, since a browser shows it after the page's scripts
-// ran or without scripts. A page hides text with hidden, display:none, a closed dialog or
-// noscript. The same holds for documents within the page: iframe srcdoc, foreignObject and a
-// declarative shadow root.
+// Hidden text is part of the text of the page, since a browser shows it after the scripts of the
+// page ran, or without scripts. A page hides text with hidden, display:none, a closed dialog or
+// noscript. The text of documents within the page is also included: iframe srcdoc, foreignObject
+// and a declarative shadow root.
 //
-// Left out are hidden elements and navigation that have more than half of their text in links and
-// buttons. For navigation, text in short lines counts too. Also left out are hidden elements that
-// ask for consent to cookies, notices that ask for JavaScript, and templates that no script of a
-// streaming framework moves into the page. If nothing else is left of a page, these are its text.
+// Some elements are left out, unless the page has no other text. A hidden element is left out if
+// more than half of its text is in links and buttons, and navigation if more than half of its text
+// is in links, buttons and short lines. Hidden elements that ask for consent to cookies, notices
+// that ask for JavaScript, and templates that no script of a streaming framework moves into the
+// page are also left out.
 //
 // # Cost
 //
-// The package reads the tokens of a page once. It reads them a second time if the page has no
-// text except the text of menus, or if an element that is left out never ends. It keeps a stack
-// of the open elements and no tree, so it refuses no input. For any bytes, the result is valid
-// UTF-8, and time and memory are linear in len(body).
+// The package reads the tokens of a page once. It reads them a second time if the page has only
+// text of menus, or if an element that is left out never ends. It keeps a stack of the open
+// elements but no tree, so it accepts any input. For any bytes, the result is valid UTF-8, and time
+// and memory are linear in len(body).
 //
 // The decoded page is at most 3 times as large as the body, since one byte of a single-byte
 // encoding becomes at most three bytes of UTF-8. A page in UTF-8 is not copied. The text with the
-// title is at most 3 times as large, too: no character reference grows by more than a fifth, and
-// a zero byte in a title becomes U+FFFD. With working memory, a costly page takes up to 24 times
-// its size, which TestHostilePages checks.
+// title is at most 3 times as large, too: no character reference grows by more than a fifth, and a
+// zero byte in a title becomes U+FFFD. Including working memory, the package needs up to 24 times
+// the size of a page. TestHostilePages checks this bound.
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page
@@ -49,9 +49,9 @@ const (
 	// canvas, audio and video elements are left out. Style sheets are not read.
 	Visible TextMode = iota
 
-	// Main is the main text: the visible text without the parts of the page that
-	// frame it, which a search through the block elements finds. It begins with the
-	// title and the first h1 element. If little is found, it is the visible text.
+	// Main is the main text: the visible text without the parts of the page around it, such as
+	// menus. A search through the block elements finds the main text. It begins with the title and
+	// the first h1 element. If the search finds little text, Main is the visible text.
 	Main
 )
 
@@ -70,8 +70,8 @@ type Signer struct {
 	analyzer *fingerprint.Analyzer
 }
 
-// NewSigner returns a Signer that takes the text of HTML pages that mode selects, and
-// analyzes it with the given options. It fails if mode or the options are invalid.
+// NewSigner returns a Signer that extracts the text that mode selects from HTML pages, and analyzes
+// it with the given options. It returns an error if mode or the options are invalid.
 func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 	if mode > Main {
 		return nil, fmt.Errorf("page: unknown text mode %d: use page.Visible or page.Main", mode)
@@ -102,10 +102,9 @@ func ParseSigner(name string) (*Signer, error) {
 		"a new index from the documents", name, text, strings.Join(textNames[:], " and "))
 }
 
-// Name identifies the text mode and the analyzer. Two Signers with equal names give
-// equal signatures for every document. An index records the name as
-// index.Options.Analyzer, and opens only with a Signer of that name. [ParseSigner]
-// reads the name.
+// Name identifies the text mode and the analyzer. Two Signers with equal names give equal
+// signatures for every document. An index records the name as index.Options.Analyzer, and can be
+// opened only with a Signer of that name. [ParseSigner] reads the name.
 func (s *Signer) Name() string { return s.mode.name() + " " + s.analyzer.Name() }
 
 // Analyzer returns the analyzer of the text.
@@ -164,7 +163,7 @@ func isXHTML(contentType string, body []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n\f"), []byte("<?xml"))
 }
 
-// Kind is the kind of a document. It decides how its text is found.
+// Kind is the kind of a document. It determines how the text is extracted.
 type Kind uint8
 
 const (
@@ -177,10 +176,10 @@ const (
 // the media type: "not text: image/png".
 var ErrNotText = errors.New("not text")
 
-// KindOf returns the kind of a document. The Content-Type header decides. The content
-// decides if the header is missing or generic, or if a document that is declared as
-// text begins like an image or an archive. For an empty body, only the header counts,
-// and the kind is 0 if the content would decide.
+// KindOf returns the kind of a document. It uses the Content-Type header. It uses the content if
+// the header is missing or generic, or if a document that is declared as text begins like an image
+// or an archive. For an empty body, it uses only the header, and returns 0 if it would need the
+// content.
 func KindOf(contentType string, body []byte) (Kind, error) {
 	media := mediatype.Of(contentType)
 	var declared Kind
