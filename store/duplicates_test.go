@@ -100,12 +100,14 @@ func TestCountsAreMerged(t *testing.T) {
 			t.Errorf("from number %d on: %+v, %v; want %+v", first, got, err, want)
 		}
 	}
-	m, _ := merger.Merge(nil, appendCount(nil, counts[0]))
-	if err := m.MergeNewer([]byte{1, 2}); !errors.Is(err, fault.ErrCorrupt) {
-		t.Errorf("a value that is no count: %v", err)
-	}
-	if _, err := merger.Merge(nil, nil); !errors.Is(err, fault.ErrCorrupt) {
-		t.Errorf("an empty value: %v", err)
+	for _, value := range []string{"", "\x00", "\x01\x02", "\x01\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		m, _ := merger.Merge(nil, appendCount(nil, counts[0]))
+		if err := m.MergeNewer([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%x: %v", value, err)
+		}
+		if _, err := merger.Merge(nil, []byte(value)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%x alone: %v", value, err)
+		}
 	}
 }
 
