@@ -354,16 +354,10 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 		w.change.counts = append(w.change.counts, newDuplicate(doc, of))
 	}
 	switch {
-	case keep && known && sameEntries(&old, doc):
-		verdict.Document.ID = old.ID
-		w.change.update = append(w.change.update, &verdict.Document)
 	case keep:
-		w.change.add = append(w.change.add, &verdict.Document)
-		fallthrough
-	default:
-		if known {
-			w.change.remove = append(w.change.remove, old)
-		}
+		w.change.store(&verdict.Document, old, known)
+	case known:
+		w.change.remove = append(w.change.remove, old)
 	}
 	return nil
 }
