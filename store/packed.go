@@ -310,16 +310,10 @@ func (p *PackedTable) blockError(i int, err error) error {
 
 var errMissing = fmt.Errorf("%w: it is missing", fault.ErrCorrupt)
 
-// Contains reports whether a permuted fingerprint is in the table.
-func (p *PackedTable) Contains(permuted uint64) (bool, error) {
-	_, _, found, err := p.Locate(permuted)
-	return found, err
-}
-
 // posting returns the documents of a stored fingerprint, for table 0; none if it is
 // not in the table.
 func (p *PackedTable) posting(stored uint64) (IDs, error) {
-	i, at, found, err := p.Locate(stored)
+	i, at, found, err := p.locate(stored)
 	if err != nil || !found {
 		return IDs{}, err
 	}
@@ -340,8 +334,8 @@ func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
 	return ids, nil
 }
 
-// Locate finds the block of a fingerprint, and its position there.
-func (p *PackedTable) Locate(fp uint64) (i, at int, found bool, err error) {
+// locate finds the block of a fingerprint, and its position there.
+func (p *PackedTable) locate(fp uint64) (i, at int, found bool, err error) {
 	if i = p.find(fp); i == len(p.slots) {
 		return 0, 0, false, nil
 	}

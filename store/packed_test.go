@@ -62,7 +62,7 @@ func TestPackedTable(t *testing.T) {
 				t.Fatalf("%016x..%016x: %x, %v, want %x", first, last, got, err, want)
 			}
 			at, stored := slices.BinarySearch(fps, first)
-			if found, err := p.Contains(first); err != nil || found != stored {
+			if _, _, found, err := p.locate(first); err != nil || found != stored {
 				t.Fatalf("Contains(%016x) = %v, %v", first, found, err)
 			}
 			if table != 0 {
@@ -90,7 +90,7 @@ func TestEmptyPackedTable(t *testing.T) {
 		}
 	})
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
-		found, err := p.Contains(fp)
+		_, _, found, err := p.locate(fp)
 		ids, postingErr := p.posting(fp)
 		if p.find(fp) != 0 || found || ids.Len() != 0 || err != nil || postingErr != nil {
 			t.Errorf("%x: block %d, %v, %v, %v, %v", fp, p.find(fp), found, ids, err, postingErr)
@@ -147,7 +147,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 				_, err := p.Block(broken)
 				check(err)
 			}
-			_, err := p.Contains(p.last(broken))
+			_, _, _, err := p.locate(p.last(broken))
 			check(err)
 			_, err = p.posting(p.last(broken))
 			check(err)
@@ -241,7 +241,7 @@ func FuzzPackedTable(f *testing.F) {
 			t.Fatalf("Find(%x) = %d, want %d", fp, got, naiveFind(lasts, fp))
 		}
 		for _, fp := range []uint64{fp, fp + 1} {
-			if _, err := p.Contains(fp); err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			if _, _, _, err := p.locate(fp); err != nil && !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
 			}
 		}
