@@ -57,8 +57,11 @@ const (
 	sniffLines = 100
 )
 
-// detect detects the format of the file.
-func (s *source) detect() (Format, *Skip) {
+// format returns the format of the options, or else of the file.
+func (s *source) format() (Format, *Skip) {
+	if s.opts.Format != Detect {
+		return s.opts.Format, nil
+	}
 	if f := formatByStart(s.name, s.w.chunk()); f != Detect {
 		return f, nil // without waiting for more: the input may be slow
 	}

@@ -77,14 +77,6 @@ func (s *source) records() {
 // noRecords is the reason of the skip that stands for a file without records.
 const noRecords = "no records"
 
-// format returns the format of the options, or else of the file.
-func (s *source) format() (Format, *Skip) {
-	if s.opts.Format != Detect {
-		return s.opts.Format, nil
-	}
-	return s.detect()
-}
-
 // wholeFile reads a file that is one document.
 func (s *source) wholeFile(kind Kind) {
 	limit, size := s.opts.MaxDocument, int64(0)
