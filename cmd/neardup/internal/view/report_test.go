@@ -3,6 +3,8 @@ package view
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,3 +117,29 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(long), long)
 	}
 }
+
+// TestChart: bars are stacked, a line follows the limit, and the table has the numbers.
+func TestChart(t *testing.T) {
+	c := (&Chart{X: "bits", Y: "pairs"}).draw(1, "k = 1",
+		Series{"match", "b", []int64{2, 4, 0}}, Series{"differ", "d", []int64{4, 0, 0}})
+	if b := c.Bars; len(b) != 3 || !near(b[0].Y+b[0].H, c.Bottom) || !near(b[1].Y+b[1].H, b[0].Y) ||
+		!near(b[1].Y, chartTop) || !near(b[1].H, 2*b[0].H) || !near(b[2].Y+b[2].H, c.Bottom) {
+		t.Errorf("bars: %+v", b)
+	}
+	if c.Limit == nil || !near(c.Limit.X, c.Left+(c.Right-c.Left)*2/3) {
+		t.Errorf("limit: %+v", c.Limit)
+	}
+	if len(c.Grid) != 3 || !near(c.Grid[2], chartTop) || len(c.Legend) != 2 {
+		t.Errorf("%d lines, %d series", len(c.Grid), len(c.Legend))
+	}
+	want := [][]string{{"bits", "match", "differ"}, {"0", "2", "4"}, {"1", "4", "0"},
+		{"2", "0", "0"}}
+	if !reflect.DeepEqual(c.Rows, want) {
+		t.Errorf("table: %v", c.Rows)
+	}
+	if c = (&Chart{}).draw(3, "", Series{Counts: []int64{1, 1, 1}}); c.Limit != nil {
+		t.Errorf("a limit after the axis: %+v", c.Limit)
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
