@@ -37,8 +37,8 @@ const (
 //	Reason  string      // why it is Skipped, such as "no text" or "not text: image/png"
 type Verdict = api.Verdict
 
-// Checker is the interface of an index to a crawler. Its implementations are [Index], the client
-// of a server (package client) and an index on a Redis Cluster (distributed/redis). Its methods:
+// Checker is the interface of an index for a crawler. Its implementations are [Index], the client
+// of a server (package client), and an index on a Redis Cluster (distributed/redis). Its methods:
 //
 //	Check(context.Context, Page) (Verdict, error)
 //	CheckBatch(context.Context, []Page) ([]Verdict, error)

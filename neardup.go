@@ -13,8 +13,8 @@
 // An error means that there is no verdict, and the zero Status is not a verdict. A verdict is
 // durable before Check returns. If near-duplicates are checked concurrently, exactly one is New.
 //
-// An Index also has the methods of its [index.Index]: Delete, DeleteBefore, Get, Query, Stats,
-// Pairs, Clusters, Checkpoint, Verify, Close. It returns the errors of package index.
+// An Index also has the methods of [index.Index], such as Delete, DeleteBefore, Get, Query, Stats,
+// Pairs, Clusters, Checkpoint and Verify. Its methods return the errors of package index.
 //
 // A crawler drops a page that is a Duplicate and saves all others. It saves a page that is
 // Unchanged because the last run may have died between Check and saving. A page that is Skipped was
@@ -79,8 +79,8 @@ type Index struct {
 }
 
 // Open opens the index in dir. If there is none, Open creates it. It returns the errors of
-// [index.Open], and ErrMismatch if the fingerprints of the index are from a Signer that this
-// version does not know, or from no Signer.
+// [index.Open]. It also returns index.ErrMismatch if the index records no Signer, or a Signer that
+// this version does not know, unless Bare is set.
 func Open(dir string, opts *Options) (*Index, error) {
 	var o Options
 	if opts != nil {

@@ -17,10 +17,10 @@ type Pair struct {
 	Distance      int
 }
 
-// Pairs yields every pair of different fingerprints of a list that are within k bits, 0 to 64,
-// once, in no particular order. It takes about 32 bytes of memory per fingerprint, and no index.
-// It stops at the first error, which it yields: index.ErrDistance, or the error of ctx. An
-// [Index] has its own method Pairs.
+// Pairs yields every pair of different fingerprints of a list that are within k bits. k is 0 to 64.
+// Each pair is yielded once, in no particular order. Pairs needs no index, and takes about 32 bytes
+// of memory per fingerprint. It yields the first error and stops: index.ErrDistance, or the error
+// of ctx. For the documents of an [Index], call its method Pairs.
 func Pairs(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[Pair, error] {

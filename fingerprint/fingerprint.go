@@ -4,10 +4,11 @@
 // estimation techniques from rounding algorithms", STOC 2002). Section 2 of Manku, Jain and Das
 // Sarma, "Detecting Near-Duplicates for Web Crawling" (WWW 2007), uses it.
 //
-// A fingerprint depends only on the text and the [Options], not on the machine, the Go release or
-// the run. Texts that differ only in case, Unicode normal form, width, compatibility forms, order
-// of combining marks or invisible characters have equal fingerprints. [Analyzer.Name] changes if
-// any fingerprint changes, so only fingerprints of Analyzers with equal names may be compared.
+// A fingerprint depends only on the text and the [Options]. It does not depend on the machine, the
+// Go release or the run. Texts that differ only in case, Unicode normal form, width, compatibility
+// forms, order of combining marks or invisible characters have equal fingerprints. [Analyzer.Name]
+// changes if any fingerprint changes, so only fingerprints of Analyzers with equal names may be
+// compared.
 //
 // Most programs need only the [Analyzer], or package page, which calls it. A caller with its own
 // features makes the features from [Tokens] and adds their hashes to an [Accumulator], as the

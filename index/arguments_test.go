@@ -59,7 +59,8 @@ func (m modelled) keepWithout(ids []uint64) (removed int) {
 }
 
 // TestDeleteIDsOfBareDocuments deletes documents that have no record, in several commits, with
-// repeated IDs. A document that gets one of the IDs during the call is removed as a whole, or stays.
+// repeated IDs. A document that gets one of the IDs during the call is removed completely
+// or stays.
 func TestDeleteIDsOfBareDocuments(t *testing.T) {
 	const bare = 3000
 	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}

@@ -84,8 +84,8 @@ func (b *Batch) SetCounters(c Counters) {
 // completes in that time is visible, and reported as applied.
 const applyPatience = 2 * time.Second
 
-// Commit is a batch that was applied: visible, and on its way to the disk. Any number of goroutines
-// may wait for it. A nil Commit is durable.
+// Commit is a batch that was applied. It is visible, and it may not be durable yet. Any number of
+// goroutines may wait for it. A nil Commit is durable.
 type Commit struct{ wait func() error }
 
 // Wait waits until the commit, and every commit before it, is durable.
@@ -96,8 +96,8 @@ func (c *Commit) Wait() error {
 	return c.wait()
 }
 
-// Apply makes the batch visible to every View opened from now on. With durable, Last then returns
-// its Commit; without, the batch becomes durable some time later. Batches become durable in the
+// Apply makes the batch visible to every View that is opened later. If durable is true, Last then
+// returns its Commit. Otherwise, the batch becomes durable later. Batches become durable in the
 // order in which they are applied. The batch must not be used again. Calls are serialized by the
 // caller.
 func (s *Store) Apply(b *Batch, durable bool) error {

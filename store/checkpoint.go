@@ -10,13 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Checkpoint makes dir a store that holds what this store held at one moment during the call,
-// with everything that was applied before the call. Pebble links the files of its tables if the
-// file system can do so, and copies all others.
+// Checkpoint makes dir a copy of the store at one moment during the call, with every batch that was
+// applied before the call. Pebble makes hard links to the files of its tables if the file system
+// supports them, and copies all other files.
 //
 // The directory dir must not exist or be empty. Checkpoint writes to dir + ".incomplete", which
-// must not exist, and renames it at the end, so dir is complete and durable as soon as it is
-// there. After an error neither is left. A crash can leave dir + ".incomplete".
+// must not exist, and renames it at the end, so dir is complete and durable as soon as it exists.
+// After an error, neither directory exists. A crash can leave dir + ".incomplete".
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	select {
 	case s.checkpoints <- struct{}{}:

@@ -65,7 +65,8 @@ func TestDuplicatesAreAdded(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestCountsAreMerged compares the sums of the merger, for counts in any order, with the definition.
+// TestCountsAreMerged compares the sums of the merger, for counts in any order, with the
+// definition.
 func TestCountsAreMerged(t *testing.T) {
 	counts := []duplicates.Count{
 		{Checks: 1}, {Checks: 3, Texts: duplicates.TextOf(5)},

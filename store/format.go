@@ -47,7 +47,7 @@ const (
 )
 
 const (
-	// MaxTables is the number of tables that a key can name, without the last number.
+	// MaxTables is the largest number of tables. The last table number is reserved.
 	MaxTables = 1<<16 - 1
 
 	// removedTable is the table number of removed IDs among the live entries.
@@ -138,8 +138,8 @@ func keyNumber(key []byte, length int) (n uint64, err error) {
 	return n, nil
 }
 
-// Stored returns a fingerprint as the tables hold it. XOR with a hash of the scope
-// keeps distances within a scope and makes those across scopes random.
+// Stored returns the stored fingerprint: the XOR of a fingerprint and a hash of the scope. The XOR
+// does not change distances within a scope. It makes distances between different scopes random.
 func Stored(fingerprint uint64, scope string) uint64 {
 	if scope == "" {
 		return fingerprint
@@ -147,7 +147,7 @@ func Stored(fingerprint uint64, scope string) uint64 {
 	return fingerprint ^ xxhash.Sum64String(scope)
 }
 
-// KeyHash returns the hash by which the key keyspace finds a key.
+// KeyHash returns the hash of a key in the key keyspace.
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // Record holds the fields of a document, apart from its entries in the tables.

@@ -19,12 +19,12 @@ type Remains struct {
 	// Unreadable is called with the error of each place that cannot be read.
 	Unreadable func(error)
 
-	// Lost is the number of documents that Documents has seen but cannot yield: their record, or
-	// whether they were removed, cannot be read.
+	// Lost is the number of documents that Documents has found but cannot yield. It cannot read
+	// their record, or it cannot read whether they were removed.
 	Lost uint64
 
-	// Err is the error that has ended Documents early and says nothing of the files, such as too
-	// many open files.
+	// Err is the error that has ended Documents early although the files are not damaged, such as
+	// too many open files.
 	Err error
 }
 

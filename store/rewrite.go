@@ -25,8 +25,8 @@ import (
 const incomingDir = "incoming"
 
 // Rewrite writes new packed tables with their directories and filters, and records and keys that
-// are added or deleted together with them. Neither readers nor a crash see any of it before Commit
-// or Take, which installs all of it in one step.
+// are added or deleted together with them. Commit or Take installs all of it in one step. Before
+// that, readers do not see any of it, and a crash leaves none of it.
 //
 // Several tables may be written concurrently, also with records, keys and filters. Otherwise a
 // Rewrite is not safe for concurrent use.
@@ -74,7 +74,8 @@ func (r *Rewrite) Entries() uint64 { return r.tables[0].Entries }
 // Dir returns a directory of FS for temporary files. Close removes it.
 func (r *Rewrite) Dir() string { return r.dir }
 
-// FS is the file system of the store, which writes nothing to a folder that has taken its place.
+// FS returns the file system of the store. If another directory has replaced the directory of the
+// store, FS does not write to it.
 func (r *Rewrite) FS() vfs.FS { return r.store.fs }
 
 // sweepIncoming removes the files of an interrupted Rewrite.
@@ -86,7 +87,7 @@ func sweepIncoming(dir string, fsys vfs.FS) error {
 	return fsys.RemoveAll(incoming)
 }
 
-// AddRecord writes the record of a document. Records, and keys, must come in ascending order.
+// AddRecord writes the record of a document. It must be called in ascending order of the IDs.
 func (r *Rewrite) AddRecord(record Record) error {
 	w := &r.records
 	w.key, w.value = appendDocumentKey(w.key[:0], record.ID), record.appendTo(w.value[:0])
@@ -99,8 +100,8 @@ func (r *Rewrite) DeleteRecord(id uint64) error {
 	return errors.Join(r.deleted.delete(documentKey(id)), r.counts.delete(countKey(id)))
 }
 
-// WithdrawRecords removes some of the added records, by writing the files of all others again. It
-// returns the error of ctx if that ends first.
+// WithdrawRecords removes some of the added records. It writes the files of all other records
+// again. If ctx ends first, it returns the error of ctx.
 func (r *Rewrite) WithdrawRecords(ctx context.Context, withdrawn *roaring64.Bitmap) (err error) {
 	if err := r.records.close(); err != nil {
 		return err
@@ -324,7 +325,7 @@ func (r *Rewrite) Close() error {
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
 // and moves every key to Pebble's lowest level. It needs up to as much free disk space as the
-// records take. If ctx ends it, nothing is lost.
+// records take. If ctx ends first, no entry is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err

@@ -2,9 +2,9 @@
 // specifies its keyspaces, keys and values.
 //
 // A Batch is visible and durable as a whole or not at all. A View shows one snapshot of the
-// database. Open refuses a directory that is not an index of a known format with a named error, and
-// does not change it. The package knows nothing about Hamming distances: package index decides what
-// the tables hold.
+// database. If a directory is not an index of a known format, Open returns a named error and does
+// not change the directory. The package does not compute Hamming distances. Package index
+// determines the content of the tables.
 //
 // A Store is safe for concurrent use. A View or a Batch is for one goroutine at a time.
 package store

@@ -280,7 +280,7 @@ func (t *Tables) PackedMemory() (directory, cached int64) {
 // Generation returns the number of compactions and bulk loads that have written the packed tables.
 func (t *Tables) Generation() uint64 { return t.packing.generation }
 
-// PackedBefore returns the number that the IDs of all packed documents are below.
+// PackedBefore returns a number that is larger than the IDs of all packed documents.
 func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 
 // Epochs returns the number of epochs: 1, or 2 if one is frozen.
@@ -290,12 +290,12 @@ func (t *Tables) Epochs() int { return len(t.live) }
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from
-// now on. There must be no writes during the call, and no frozen epoch. After a crash the epoch
-// is frozen, or the crash lost everything that was written since.
+// now on. There must be no writes during the call, and no frozen epoch. After a crash the epoch is
+// frozen, or the crash lost everything that was written since.
 //
-// The caller must call WaitForCheckpoint after the previous Take. A checkpoint has the files of
-// one time and the log of a later one. If the files were from before that Take and the log from
-// after Freeze, the new epoch would share its keyspace with the epoch that was taken.
+// The caller must call WaitForCheckpoint after the previous Take. A checkpoint copies the files
+// first and the log later. If it copied the files before that Take and the log after Freeze, the
+// new epoch would have the same keyspace as the epoch that was taken.
 func (s *Store) Freeze() error {
 	if err := s.writable(); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 )
 
 // View reads one snapshot of the store. It must be closed; until then it keeps memory and files
-// from being freed. Methods that yield many entries have iterators of their own, so they may be
-// called within each other's loops. A View is for one goroutine at a time.
+// from being freed. Methods that yield many entries use separate iterators, so they may be called
+// within each other's loops. A View is for one goroutine at a time.
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
@@ -88,8 +88,8 @@ func (noCloser) Close() error { return nil }
 
 // Scan yields the live entries of a table from first to last, both included, in ascending order
 // within each epoch, until yield returns false. It yields a fingerprint of several documents once
-// per epoch. This is the probe of the live entries: the paper's (section 3.1), with a range scan
-// instead of a binary search.
+// per epoch. Scan probes the live entries as in section 3.1 of the paper, with a range scan instead
+// of a binary search.
 func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) bool) error {
 	for _, keyspace := range v.live {
 		if more, err := v.scanEpoch(keyspace, table, first, last, yield); err != nil || !more {
@@ -141,7 +141,7 @@ func (v *View) scanEpoch(
 const manyCopies = 16
 
 // AppendLive appends up to n IDs of the live entries of a stored fingerprint, in ascending order,
-// from an ID on, removed IDs included.
+// starting at an ID. It includes removed IDs.
 func (v *View) AppendLive(dst []uint64, stored, from uint64, n int) ([]uint64, error) {
 	for _, keyspace := range v.live {
 		if n == 0 {
@@ -188,7 +188,7 @@ func (v *View) Records(first uint64) iter.Seq2[Record, error] {
 		})
 }
 
-// KeyEntry says that a document has a key with a hash.
+// KeyEntry is the hash of a key and the ID of the document with the key.
 type KeyEntry struct{ Hash, ID uint64 }
 
 // Keys yields all entries of keys, by hash, then ID.
@@ -214,14 +214,14 @@ func (v *View) KeyHashes() iter.Seq2[uint64, error] {
 	}
 }
 
-// Generation is Tables.Generation of the tables of the view.
+// Generation returns the Generation of the tables of the view.
 func (v *View) Generation() uint64 { return v.tables.Generation() }
 
-// Epochs returns the number of epochs: 1, or 2 if one is frozen. Epoch 0 is the frozen one then.
+// Epochs returns the number of epochs: 1, or 2 if one is frozen. If there are 2, epoch 0 is frozen.
 func (v *View) Epochs() int { return len(v.live) }
 
-// Live yields the live entries of a table in an epoch, in ascending order. In table 0 a fingerprint
-// comes once for each of its documents.
+// Live yields the live entries of a table in an epoch, in ascending order. For table 0, it yields a
+// fingerprint once for each of its documents.
 func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 	keyspace, length := v.live[epoch], tableKeyLen
 	if table == 0 {
@@ -238,7 +238,7 @@ func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
 		})
 }
 
-// LastLiveID returns the largest ID of the live entries of an epoch, removed IDs included. It is 0
+// LastLiveID returns the largest ID of the live entries of an epoch, including removed IDs. It is 0
 // if there are none. It reads all live entries of table 0.
 func (v *View) LastLiveID(epoch int) (last uint64, err error) {
 	keyspace := v.live[epoch]
@@ -333,8 +333,7 @@ func (r *reader) IsRemoved(id uint64) (found bool, err error) {
 	return found, err
 }
 
-// PackedIDs returns the IDs that the packed tables have of a stored fingerprint, removed IDs
-// included.
+// PackedIDs returns the IDs of a stored fingerprint in the packed tables, including removed IDs.
 func (r *reader) PackedIDs(stored uint64) (IDs, error) {
 	if len(r.packed) == 0 {
 		return IDs{}, nil

@@ -62,9 +62,9 @@ var textNames = [...]string{Visible: "visible/4", Main: "main/3"}
 // mode give the same text for every page. The name is a part of [Signer.Name].
 func (m TextMode) name() string { return textNames[m] }
 
-// Signer turns a document, as it came over the network, into a
-// [fingerprint.Signature]. It finds the kind of the document, decodes it, takes its
-// text and analyzes the text. It is safe for concurrent use.
+// Signer computes the [fingerprint.Signature] of a document as it was received over the network. It
+// determines the kind of the document, decodes it, extracts its text and analyzes the text. It is
+// safe for concurrent use.
 type Signer struct {
 	mode     TextMode
 	analyzer *fingerprint.Analyzer
@@ -83,9 +83,9 @@ func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 	return &Signer{mode, analyzer}, nil
 }
 
-// ParseSigner returns the Signer of a name that [Signer.Name] returned. The error says
-// which part of the name this version does not know. It wraps [fingerprint.ErrOptions]
-// if that is the analyzer's part.
+// ParseSigner returns the Signer of a name that [Signer.Name] returned. The error contains the part
+// of the name that this version does not know. If this is the part of the analyzer, the error wraps
+// [fingerprint.ErrOptions].
 func ParseSigner(name string) (*Signer, error) {
 	text, rest, _ := strings.Cut(name, " ")
 	for _, mode := range []TextMode{Visible, Main} {

@@ -1,5 +1,5 @@
-// Package duplicates counts the duplicates of stored documents, and names stored documents that
-// many different texts of their own site are duplicates of.
+// Package duplicates counts the duplicates of stored documents. It also finds crowded documents:
+// many different texts of their own site are duplicates of them.
 package duplicates
 
 import (

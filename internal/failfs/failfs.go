@@ -1,9 +1,9 @@
-// Package failfs hides file system errors from Pebble that Pebble does not survive. Pebble ends
-// the process if it cannot write to its log, its MANIFEST, a marker or a directory. It uses freed
+// Package failfs hides file system errors from Pebble that Pebble does not survive. Pebble ends the
+// process if it cannot write to its log, its MANIFEST, a marker or a directory. It uses freed
 // memory if Open fails late. It repeats a failed flush forever.
 //
-// An operation that meets such an error does not return, and nothing changes the disk after it:
-// the database has stopped. Reads continue from what Pebble has in memory. Callers call Pebble
+// If an operation gets such an error, it does not return, and no later operation changes the disk.
+// The database has then stopped. Reads continue from what Pebble has in memory. Callers call Pebble
 // through Do, which returns fault.ErrFailed once the database has stopped. After CloseDB the
 // directory can be opened again.
 //

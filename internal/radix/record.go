@@ -1,6 +1,6 @@
-// Package radix sorts records of 64-bit words by their first word, stably, in time that is
-// linear in their number: from the highest digit on until a part fits in a core's own
-// cache, then from the lowest on.
+// Package radix sorts records of 64-bit words by their first word. The sort is stable, and its time
+// is linear in the number of records. It sorts by the highest digit first until a part fits in the
+// cache of a core. It sorts such a part by the lowest digit first.
 package radix
 
 import "unsafe"

@@ -1,14 +1,15 @@
 // Package scan compares a collection of fingerprints with many queries while it reads the
-// collection once from beginning to end: the batch plan of Manku, Jain and Das Sarma
-// (WWW 2007, section 3.3), with the tables over the queries in memory.
+// collection once from beginning to end: the batch plan of Manku, Jain and Das Sarma (WWW 2007,
+// section 3.3), with the tables over the queries in memory.
 //
-// It finds every pair within k bits once. Each fingerprint of the collection takes a few
-// reads of memory, in whatever order they come; a sorted collection is faster, since
-// successive reads are then close together. Queries that share a bucket are compared one by
-// one, so a scan for queries with a long common prefix is slower than one for random queries.
+// It finds every pair within k bits once. Each fingerprint of the collection needs a few reads of
+// memory. The collection may have any order. A sorted collection is faster, since successive reads
+// are then close together. Queries that share a bucket are compared one by one, so a scan for
+// queries with a long common prefix is slower than one for random queries.
 //
-// A query takes 12 bytes, and 12 to 20 in each table: about 50 bytes for k = 3. Filters take
-// at most 1 GiB: 256 MiB for a million queries, k = 3 and a collection of a hundred million.
+// A query takes 12 bytes, and 12 to 20 bytes in each table. For k = 3, this is about 50 bytes.
+// Filters take at most 1 GiB: 256 MiB for a million queries, k = 3 and a collection of a hundred
+// million.
 package scan
 
 import (

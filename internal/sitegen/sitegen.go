@@ -1,5 +1,6 @@
-// Package sitegen generates crawls of sites whose short pages share a template: text that a crawler
-// must neither drop nor store twice. All words are generated. The same seed gives the same pages.
+// Package sitegen generates crawls of sites whose short pages share a template. A crawler must
+// neither drop such a page nor store it twice. All words are generated. The same seed gives the
+// same pages.
 package sitegen
 
 import (

@@ -5,12 +5,12 @@
 //   - the checksum of every block of every file;
 //   - the entries of table 0 with the records: each ID has one entry, and is removed, or has a
 //     record with that fingerprint, or has no record and is counted as such;
-//   - the entries of the other tables with the entries of table 0, in each epoch and in
-//     the packed tables;
+//   - the entries of the other tables with the entries of table 0, in each epoch and in the packed
+//     tables;
 //   - the entries of the keys with the records.
 //
-// Sets that should be equal are compared by tallies, so nothing is sorted or kept, and everything
-// is read once, the files twice. The first entry or file that cannot be read ends the check.
+// Sets that should be equal are compared by tallies, so no set is sorted or kept in memory. Entries
+// are read once, and files twice. The first entry or file that cannot be read ends the check.
 package verify
 
 import (

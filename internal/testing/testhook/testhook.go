@@ -1,5 +1,5 @@
-// Package testhook lets tests make choices that the index otherwise makes by cost or by caller. A
-// context without hooks changes nothing.
+// Package testhook lets tests override choices that the index otherwise makes by cost or by caller.
+// A context without hooks has no effect.
 package testhook
 
 import (

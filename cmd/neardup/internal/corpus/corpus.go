@@ -7,9 +7,10 @@
 // stops the run: the reader returns what it can read of a damaged file, and Reader.Broken reports
 // the damage at the end. Only an input that cannot be opened ends the run with an error.
 //
-// The reader takes at most a small multiple of Options.MaxDocument of memory, whatever lengths the
-// input declares and however large it is after decompression. In addition, it holds the names in
-// the folders on the path to the current file, because it reads folders in sorted order.
+// The reader takes at most a small multiple of Options.MaxDocument of memory. This bound does not
+// depend on the lengths that the input declares, or on its size after decompression. In addition,
+// it holds the names in the folders on the path to the current file, because it reads folders in
+// sorted order.
 package corpus
 
 import (

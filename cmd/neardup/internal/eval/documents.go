@@ -1,15 +1,14 @@
-// Package eval measures how well fingerprints tell near-duplicates from other
-// documents: precision and recall against the Hamming distance k, the figure 1 of
-// Manku, Jain and Das Sarma (WWW 2007), from labelled pairs.
+// Package eval measures how well fingerprints distinguish near-duplicates from other documents. It
+// computes precision and recall for each Hamming distance k from labelled pairs, as in figure 1 of
+// Manku, Jain and Das Sarma (WWW 2007).
 //
-// A pair of documents is positive, a near-duplicate, when its similarity is at
-// least PositiveAt; it is negative when the similarity is below NegativeBelow, and
-// so is every pair without a label; what lies between counts as neither. Precision
-// and recall are over all pairs of documents. Pairs whose texts have equal tokens are
-// left out: any hash finds them.
+// A pair of documents is positive (a near-duplicate) if its similarity is at least PositiveAt. It
+// is negative if its similarity is below NegativeBelow, or if it has no label. Pairs with a
+// similarity in between are ignored. Precision and recall are computed over all pairs of documents.
+// Pairs whose texts have equal tokens are left out, because any hash finds them.
 //
-// What one hash function makes of some thousand pairs is partly luck, so everything
-// is measured with several seeds, and given as mean and standard deviation.
+// The result of one hash function on some thousand pairs depends on chance. Therefore each value is
+// measured with several seeds, and reported as mean and standard deviation.
 package eval
 
 import (

@@ -1,5 +1,5 @@
-// Package matches compares a file of fingerprints with many queries in one pass. The matches may be
-// more than memory holds. They come query by query, the nearest first, and in the order of the
+// Package matches compares a file of fingerprints with many queries in one pass. The matches may
+// exceed the memory. They are returned per query, ordered by distance, then by position in the
 // file.
 package matches
 

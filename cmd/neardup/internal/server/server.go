@@ -1,8 +1,8 @@
 // Package server serves an index over HTTP to crawlers in other processes and on other machines
 // (docs/reference/http.md).
 //
-// A request is read completely, then its documents are answered in order, each once its verdict is
-// durable. The memory of all requests together is bounded.
+// A request is read completely. Then its documents are answered in order. Each answer is sent after
+// its verdict is durable. The memory of all requests together is bounded.
 package server
 
 import (

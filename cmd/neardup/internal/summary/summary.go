@@ -1,5 +1,6 @@
-// Package summary counts what a run came to, in numbers that add up: every record has a verdict, or
-// is skipped for a reason. Its memory is bounded, whatever keys and reasons the inputs have.
+// Package summary counts the verdicts and skips of a run. Each record is counted once: it has a
+// verdict, or it is skipped with a reason. The memory of the counts is bounded for any keys and
+// reasons.
 package summary
 
 import (

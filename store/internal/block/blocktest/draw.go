@@ -1,5 +1,5 @@
-// Package blocktest draws fingerprints and postings for tests of blocks and of packed tables. What
-// it draws is within what a block can hold.
+// Package blocktest draws fingerprints and postings for tests of blocks and of packed tables. They
+// fit in a block.
 package blocktest
 
 import (
