@@ -117,11 +117,8 @@ func (r *Reader) count(documents int, skips ...Record) {
 	t.Documents += int64(documents)
 	for _, rec := range skips {
 		reason := rec.Skip.Reason
-		if _, known := t.Skipped[reason]; !known && len(t.Skipped) >= maxReasons {
-			reason = otherReasons
-		}
-		if t.Skipped[reason]++; t.Malformed == "" &&
-			(reason == BadJSON || reason == BadFingerprint) {
+		CountReason(t.Skipped, reason)
+		if t.Malformed == "" && (reason == BadJSON || reason == BadFingerprint) {
 			t.Malformed = rec.Source
 		}
 		if rec.Skip.Unrecognized && t.Unrecognized == nil && slices.Contains(r.inputs, rec.Source) {
@@ -133,6 +130,14 @@ func (r *Reader) count(documents int, skips ...Record) {
 			}
 		}
 	}
+}
+
+// CountReason counts a skip by its reason. The number of reasons is bounded.
+func CountReason(counts map[string]int64, reason string) {
+	if counts[reason] == 0 && len(counts) >= maxReasons {
+		reason = otherReasons
+	}
+	counts[reason]++
 }
 
 // ErrBroken is matched by the error of Reader.Broken.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/neardup/neardup"
+	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
 
@@ -44,12 +45,8 @@ var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
 var verdicts = []string{neardup.New.String(), neardup.Changed.String(),
 	neardup.Unchanged.String(), duplicate}
 
-const (
-	// maxReasons bounds the reasons that are counted apart: the inputs choose content types.
-	maxReasons = 50
-	// maxNames bounds the names of files without a document.
-	maxNames = 5
-)
+// maxNames bounds the names of files without a document.
+const maxNames = 5
 
 // File names the file of the records that follow.
 func (s *Summary) File(name string) {
@@ -88,10 +85,7 @@ func (s *Summary) Skip(reason string, document bool) {
 	if document {
 		s.skippedDocuments++
 	}
-	if s.Skips[reason] == 0 && len(s.Skips) >= maxReasons {
-		reason = "other reasons"
-	}
-	s.Skips[reason]++
+	corpus.CountReason(s.Skips, reason)
 }
 
 // Unrelated counts a document that replaced a document with the same key and unrelated content.
