@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -95,9 +94,8 @@ func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Count
 		newest.close()
 		return nil, counters, err
 	}
-	x.setState(
-		newState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed,
-			live: []liveEpoch{s.live[0], newest}, keys: s.keys}))
+	x.setState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed,
+		live: []liveEpoch{s.live[0], newest}, keys: s.keys})
 	v, err = x.store.View()
 	return v, x.counters, err
 }
@@ -122,7 +120,7 @@ func (x *Index) packFrozen(
 		set.Close()
 		return err
 	}
-	return x.install(ctx, newState(&state{plan: f.Plan, packed: set}), packed.Rewrite)
+	return x.install(ctx, &state{plan: f.Plan, packed: set}, packed.Rewrite)
 }
 
 // install makes the tables of a Rewrite the tables of the index. next is the new state, as far as
@@ -134,9 +132,8 @@ func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) erro
 	if err := x.store.Take(ctx, r); err != nil {
 		// The tables may have been replaced all the same. The tables of the state are a snapshot
 		// from before.
-		x.setState(
-			newState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed,
-				live: before.live, keys: before.keys}))
+		x.setState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed,
+			live: before.live, keys: before.keys})
 		x.commitMu.Unlock()
 		next.packed.Close()
 		return err
@@ -179,12 +176,8 @@ type state struct {
 	keys   *filter.KeySet
 
 	// Views of the state that are taken after it was replaced show no write from this position on.
+	// 0: it was not replaced.
 	replacedAt atomic.Uint64
-}
-
-func newState(s *state) *state {
-	s.replacedAt.Store(math.MaxUint64)
-	return s
 }
 
 // liveEpoch is the part of an epoch that is in memory. Both parts grow with commits.

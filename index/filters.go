@@ -14,7 +14,7 @@ import (
 // of each table, of the removed IDs, and of the keys. It must be called before the first change, so
 // that the views that it opens show everything that was stored before.
 func (x *Index) startFilters(p *plan.Plan) (err error) {
-	s := newState(&state{plan: p, tables: x.store.Tables()})
+	s := &state{plan: p, tables: x.store.Tables()}
 	x.state.Store(s)
 	packed := x.packedOptions(p, s.tables.PackedEntries())
 	if packed.Entries > 0 {

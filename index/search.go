@@ -73,9 +73,11 @@ func (r *reader) openView() (err error) {
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
-	position := r.x.recent.mark()
+	r.position = r.x.recent.mark()
 	r.v, err = r.s.tables.View()
-	r.position = min(position, r.s.replacedAt.Load())
+	if replaced := r.s.replacedAt.Load(); replaced > 0 {
+		r.position = min(r.position, replaced)
+	}
 	if r.x.aroundView != nil {
 		r.x.aroundView()
 	}
