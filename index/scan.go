@@ -35,29 +35,28 @@ func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Documen
 
 func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
-		if err := x.begin(ctx); err != nil {
-			yield(Document{}, err)
-			return
-		}
-		defer x.end()
-		v, counters, err := x.snapshot()
-		if err != nil {
-			yield(Document{}, err)
-			return
-		}
-		defer v.Close()
-		if err := eachDocument(ctx, v, first, bare &&
-			counters.Bare > 0, func(d Document) bool { return yield(d, nil) }); err != nil {
+		if err := x.eachDocument(ctx, first, bare,
+			func(d Document) bool { return yield(d, nil) }); err != nil {
 			yield(Document{}, err)
 		}
 	}
 }
 
-// eachDocument calls yield with the documents of a view until it returns false: those with a record
-// from the first ID on and, if bare is set, those without.
-func eachDocument(
-	ctx context.Context, v *store.View, first uint64, bare bool, yield func(Document) bool,
+// eachDocument calls yield until it returns false: with the documents that have a record, from the
+// first ID on, and, if bare is set, with the documents that have none.
+func (x *Index) eachDocument(
+	ctx context.Context, first uint64, bare bool, yield func(Document) bool,
 ) error {
+	if err := x.begin(ctx); err != nil {
+		return err
+	}
+	defer x.end()
+	v, counters, err := x.snapshot()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	bare = bare && counters.Bare > 0
 	recorded := roaring64.New() // if there are documents without a record
 	for r, err := range v.Records(first) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
