@@ -104,7 +104,7 @@ func repairedMeta(
 ) (h store.Header, c store.Counters, p *plan.Plan, err error) {
 	meta, err := remains.Meta()
 	if err == nil {
-		h, c = *meta.Header, *meta.Counters
+		h, c = meta.Header, meta.Counters
 		p, err = plan.Parse(h.Plan)
 	}
 	if err == nil || errors.Is(err, index.ErrVersion) {

@@ -142,7 +142,7 @@ func (m *model) differences(v *View) error {
 	if err != nil {
 		return err
 	}
-	compare("counters", *meta.Counters, m.counters, nil)
+	compare("counters", meta.Counters, m.counters, nil)
 	compare("epochs", v.Epochs(), len(m.epochs), nil)
 	if v.Epochs() != len(m.epochs) {
 		return errors.Join(errs...)

@@ -151,9 +151,9 @@ func (s *Store) commitMeta(values map[string][]byte) error {
 
 // Meta holds the entries of the meta keyspace.
 type Meta struct {
-	Format   uint32    // 0: not known
-	Header   *Header   // nil: the plan is not known
-	Counters *Counters // nil: not known
+	Format   uint32
+	Header   Header
+	Counters Counters
 
 	// IDs of the documents that most different texts of their own site are duplicates of
 	Crowded []uint64
@@ -162,25 +162,17 @@ type Meta struct {
 	epochs  epochs
 }
 
-// Epochs returns the first and the last epoch. The first is frozen if they differ.
-func (m *Meta) Epochs() (first, last uint64) { return m.epochs.first, m.epochs.last }
-
 // set decodes the value of an entry.
 func (m *Meta) set(name string, value []byte) (err error) {
 	switch name {
 	case "format":
 		m.Format, err = checkFormat(value)
 	case "plan":
-		m.Header = &Header{Plan: string(value)}
+		m.Header.Plan = string(value)
 	case "analyzer":
-		if m.Header != nil {
-			m.Header.Analyzer = string(value)
-		}
+		m.Header.Analyzer = string(value)
 	case "counters":
-		var c Counters
-		if c, err = decodeCounters(value); err == nil {
-			m.Counters = &c
-		}
+		m.Counters, err = decodeCounters(value)
 	case "packed":
 		m.packing, err = decodePacking(value)
 	case "epochs":
@@ -221,7 +213,7 @@ func (v *View) Meta() (m Meta, err error) {
 
 // create writes the meta entries of a new index in one commit.
 func (s *Store) create(h Header) error {
-	s.meta = Meta{Format: Format, Header: &h, Counters: &Counters{NextID: 1}}
+	s.meta = Meta{Format: Format, Header: h, Counters: Counters{NextID: 1}}
 	if err := s.commitMeta(map[string][]byte{
 		"format":   encodeFormat(),
 		"plan":     []byte(h.Plan),
@@ -241,13 +233,13 @@ func (s *Store) create(h Header) error {
 func (s *Store) Meta() Meta {
 	t := s.tables.Load()
 	m := s.meta
-	m.Header = &Header{Plan: t.packing.plan, Analyzer: m.Header.Analyzer}
+	m.Header.Plan = t.packing.plan
 	m.packing, m.epochs = t.packing, t.epochs
 	return m
 }
 
 // Header returns the current plan and the analyzer.
-func (s *Store) Header() Header { return *s.Meta().Header }
+func (s *Store) Header() Header { return s.Meta().Header }
 
 // Counters returns the counters at the time when the store was opened.
-func (s *Store) Counters() Counters { return *s.meta.Counters }
+func (s *Store) Counters() Counters { return s.meta.Counters }

@@ -165,7 +165,7 @@ func (s *Store) load(opts Options) error {
 		return s.create(*opts.Create)
 	}
 	if opts.Accept != nil {
-		err = opts.Accept(*s.meta.Header, *s.meta.Counters)
+		err = opts.Accept(s.meta.Header, s.meta.Counters)
 	}
 	if err != nil {
 		return err
