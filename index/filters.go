@@ -150,7 +150,7 @@ func (x *Index) loadingView(of string) (v *store.View, done func(error), err err
 func (x *Index) warn(of string, err error) {
 	if err != nil && x.opts.Logger != nil {
 		x.opts.Logger.Warn(fmt.Sprintf(
-			"filters of %s could not be made: queries are slower, and right", of), "error", err)
+			"filters of %s could not be made: queries are slower but correct", of), "error", err)
 	}
 }
 

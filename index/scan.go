@@ -118,7 +118,7 @@ func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 		})
 		if err != nil && !stopped {
 			yield(verify.Problem{Kind: verify.Unchecked, Keyspace: "index",
-				Message: "the rest was not looked at: " + err.Error(), Err: err})
+				Message: "the rest was not checked: " + err.Error(), Err: err})
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 	exists := err == nil
 	switch {
 	case exists && len(names) > 0:
-		return fmt.Errorf("%w: it holds %q, and must be empty", fs.ErrExist, names[0])
+		return fmt.Errorf("%w: the directory is not empty: it contains %q", fs.ErrExist, names[0])
 	case !exists && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

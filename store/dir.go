@@ -139,11 +139,11 @@ func checkUnfinished(dir string, opts Options) error {
 		if name != "LOCK" && !strings.HasPrefix(name, "MANIFEST-") &&
 			!strings.HasPrefix(name, "OPTIONS-") &&
 			!strings.HasPrefix(name, "marker.") && !strings.HasPrefix(name, "temporary.") {
-			return fmt.Errorf("%w: it holds %q and no database", fault.ErrNotIndex, name)
+			return fmt.Errorf("%w: it contains %q and no database", fault.ErrNotIndex, name)
 		}
 	}
 	if opts.Create == nil {
-		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
+		return fmt.Errorf("there is no index: %w", fs.ErrNotExist)
 	}
 	return nil
 }

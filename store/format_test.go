@@ -84,7 +84,7 @@ func TestDamagedMeta(t *testing.T) {
 			fmt.Sprint("reads format ", Format)},
 		{"format 0", "format", version(0), fault.ErrVersion, "0"},
 		{"format breaks off", "format", version(Format)[:10], fault.ErrCorrupt, "10 bytes"},
-		{"other magic", "format", []byte("something else"), fault.ErrNotIndex, "magic"},
+		{"other magic", "format", []byte("something else"), fault.ErrNotIndex, "format entry"},
 		{"no format", "format", nil, fault.ErrNotIndex, "another kind"},
 		{"no plan", "plan", nil, fault.ErrCorrupt, "plan"},
 		{"no analyzer", "analyzer", nil, fault.ErrCorrupt, "analyzer"},

@@ -294,7 +294,7 @@ func openBlock(b *Block, data []byte, table int, last uint64, before followed) e
 	}
 	switch {
 	case b.HasPostings() != (table == 0):
-		return fmt.Errorf("%w: postings are for table 0 and no other", fault.ErrCorrupt)
+		return fmt.Errorf("%w: only table 0 may have postings", fault.ErrCorrupt)
 	case b.Last() != last:
 		return fmt.Errorf("%w: the block ends with %016x", fault.ErrCorrupt, b.Last())
 	case before.any && b.First() <= before.last:

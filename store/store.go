@@ -160,7 +160,7 @@ func (s *Store) load(opts Options) error {
 	case err != nil:
 		return err
 	case !found && opts.Create == nil:
-		return fmt.Errorf("no index there: %w", fs.ErrNotExist)
+		return fmt.Errorf("there is no index: %w", fs.ErrNotExist)
 	case !found:
 		return s.create(*opts.Create)
 	}

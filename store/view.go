@@ -260,7 +260,7 @@ func (v *View) FilterChunks(table int) iter.Seq2[[]byte, error] {
 	return scan(v, tableStart(filterKeyspace, table), tableEnd(filterKeyspace, table),
 		func(key, value []byte) ([]byte, error) {
 			if chunk, err := keyNumber(key, chunkKeyLen); err != nil || chunk != next {
-				return nil, fmt.Errorf("%w: found in the place of chunk %d", fault.ErrCorrupt, next)
+				return nil, fmt.Errorf("%w: found instead of chunk %d", fault.ErrCorrupt, next)
 			}
 			next++
 			return value, nil

@@ -183,7 +183,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	ending, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if cut := serve.Shutdown(ending); cut != nil {
-		log.Warn("calls were cut off", "error", cut.Error())
+		log.Warn("calls in progress were canceled", "error", cut.Error())
 	}
 	if _, ok := err.(signalled); ok {
 		err = nil // a signal is the usual end

@@ -21,7 +21,7 @@ var (
 	ErrTooLarge = errors.New("over the limit")
 	ErrCorrupt  = errors.New("corrupt index")
 	ErrReadOnly = errors.New("index is open for reading only")
-	ErrFailed   = errors.New("index takes no more writes after a failed one")
+	ErrFailed   = errors.New("index accepts no writes after a failed write")
 )
 
 // Denied reports whether an error means that the system denied the process a resource, such as

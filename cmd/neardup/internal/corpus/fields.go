@@ -177,7 +177,7 @@ func (f *fieldNames) findIn(record []byte) (*values, error) {
 		return nil, err
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the object")
+		return nil, fmt.Errorf("there is data after the JSON object")
 	}
 	v := new(values)
 	for i := range v {
