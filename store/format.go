@@ -150,7 +150,7 @@ func Stored(fingerprint uint64, scope string) uint64 {
 // KeyHash returns the hash of a key in the key keyspace.
 func KeyHash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// Record holds the fields of a document, apart from its entries in the tables.
+// Record has the fields of a document, without its entries in the tables.
 type Record struct {
 	ID          uint64                       // in the key of the record, not in its value
 	Fingerprint uint64                       // as given, without the scope

@@ -149,7 +149,7 @@ func (s *Store) commitMeta(values map[string][]byte) error {
 	return s.commit(batch)
 }
 
-// Meta holds the entries of the meta keyspace.
+// Meta is the entries of the meta keyspace.
 type Meta struct {
 	Format   uint32
 	Header   Header

@@ -17,7 +17,7 @@ import (
 // Block is a packed block, as PackedTable gives it.
 type Block = block.Block
 
-// LowBits holds the low bits of the fingerprints of a block.
+// LowBits is the low bits of the fingerprints of a block.
 type LowBits = block.LowBits
 
 // Comparison compares LowBits with a fingerprint.
