@@ -1,5 +1,5 @@
-// Package client accesses an index on a server ("neardup serve"). It has the same methods as
-// package neardup has for a local index.
+// Package client accesses an index on a server ("neardup serve"). A Client has the methods of
+// neardup.Checker, as a local index has, and Stats.
 //
 //	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open
 //

@@ -347,8 +347,8 @@ var ErrPlan = plan.ErrUnusable
 //	CacheShort       string // if the packed tables do not fit the cache: the size that is enough
 type Stats = match.Stats
 
-// Stats returns statistics of the index. It reads no documents. After Close, it returns the zero
-// Stats.
+// Stats returns statistics of the index. It is fast, so it can be called often. After Close, it
+// returns the zero Stats.
 func (x *Index) Stats() Stats {
 	if x.begin(context.Background()) != nil {
 		return Stats{}
