@@ -92,7 +92,7 @@ func TestDamagedMeta(t *testing.T) {
 		{"counters break off", "counters", make([]byte, 23), fault.ErrCorrupt, "23 bytes"},
 		{"counters of 0", "counters", make([]byte, 24), fault.ErrCorrupt, "counters"},
 		{"packed breaks off", "packed", make([]byte, 20), fault.ErrCorrupt, "20 bytes"},
-		{"packed of too many bytes", "packed", packing{"", 1, 2,
+		{"packed of too many bytes", "packed", packing{1, 2,
 			[]tableInfo{{1, 1, 1}, {1, 1, 1 << 63}}}.encode(), fault.ErrCorrupt, "packed table 1"},
 		{"epochs break off", "epochs", make([]byte, 15), fault.ErrCorrupt, "15 bytes"},
 		{"last epoch before the first", "epochs", epochs{2, 1}.encode(), fault.ErrCorrupt,

@@ -63,7 +63,6 @@ const (
 	maxPackedBytes = 1 << 46 // per table, so that the sum of all tables does not overflow
 )
 
-// encode returns the packing without its plan.
 func (p packing) encode() []byte {
 	value := appendUint64s(nil, p.generation, p.nextID)
 	for _, t := range p.tables {
@@ -222,24 +221,17 @@ func (s *Store) create(h Header) error {
 	}); err != nil {
 		return err
 	}
-	s.tables.Load().packing.plan = h.Plan
 	// Pebble starts the first log before it knows its format version. Chunks of that log do not
 	// record which bytes were synced before them. A flush starts the next log.
 	return s.fail(s.guard(s.db.Flush))
 }
 
-// Meta returns the meta entries as they were when the store was opened or created, with the current
-// plan, epochs and packed tables.
-func (s *Store) Meta() Meta {
-	t := s.tables.Load()
-	m := s.meta
-	m.Header.Plan = t.packing.plan
-	m.packing, m.epochs = t.packing, t.epochs
-	return m
-}
+// Meta returns the meta entries as they were when the store was opened or created, with the
+// analyzer of SetAnalyzer.
+func (s *Store) Meta() Meta { return s.meta }
 
-// Header returns the current plan and the analyzer.
-func (s *Store) Header() Header { return s.Meta().Header }
+// Header returns the plan and the analyzer of Meta.
+func (s *Store) Header() Header { return s.meta.Header }
 
-// Counters returns the counters at the time when the store was opened.
+// Counters returns the counters of Meta.
 func (s *Store) Counters() Counters { return s.meta.Counters }

@@ -295,7 +295,7 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 
 // packing describes the tables after the Rewrite is installed instead of others.
 func (r *Rewrite) packing(before *Tables) packing {
-	return packing{r.plan, before.packing.generation + 1, r.nextID, r.tables}
+	return packing{before.packing.generation + 1, r.nextID, r.tables}
 }
 
 func (r *Rewrite) addMeta(counters *Counters) error {

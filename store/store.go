@@ -170,7 +170,6 @@ func (s *Store) load(opts Options) error {
 	if err != nil {
 		return err
 	}
-	s.meta.packing.plan = s.meta.Header.Plan
 	t, err := s.openTables(s.meta.packing, s.meta.epochs)
 	if err != nil {
 		return err

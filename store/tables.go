@@ -55,7 +55,6 @@ func decodeEpochs(value []byte) (e epochs, err error) {
 
 // packing describes the packed tables.
 type packing struct {
-	plan       string      // of all tables
 	generation uint64      // 0: there are no packed tables
 	nextID     uint64      // all packed documents have IDs below it
 	tables     []tableInfo // by table
