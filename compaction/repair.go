@@ -111,8 +111,9 @@ func repairedMeta(
 		return h, c, p, err
 	}
 	if opts.Plan == nil || opts.Analyzer == nil {
-		return h, c, nil, fmt.Errorf("%w: its meta entries cannot be read; give the plan and k, and "+
-			"the analyzer, that it was made with: %w", ErrNotRepaired, err)
+		return h, c, nil, fmt.Errorf(
+			"%w: its meta entries cannot be read; give the plan and k, and "+
+				"the analyzer, that it was made with: %w", ErrNotRepaired, err)
 	}
 	p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
 	if err != nil {

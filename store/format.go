@@ -301,7 +301,8 @@ func decodeCount(src []byte) (c duplicates.Count, err error) {
 		c.Texts = duplicates.Texts(binary.BigEndian.Uint64(rest))
 	}
 	if n <= 0 || checks == 0 || len(rest) != 0 && c.Texts == 0 {
-		return duplicates.Count{}, fmt.Errorf("%w: count of duplicates %.32x", fault.ErrCorrupt, src)
+		return duplicates.Count{}, fmt.Errorf("%w: count of duplicates %.32x",
+			fault.ErrCorrupt, src)
 	}
 	c.Checks = checks
 	return c, nil

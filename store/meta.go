@@ -113,7 +113,8 @@ func encodeFormat() []byte {
 
 func checkFormat(value []byte) (version uint32, err error) {
 	if !bytes.HasPrefix(value, []byte(magic)) {
-		return 0, fmt.Errorf("%w: its format entry does not begin with \"neardup\"", fault.ErrNotIndex)
+		return 0, fmt.Errorf("%w: its format entry does not begin with \"neardup\"",
+			fault.ErrNotIndex)
 	}
 	if len(value) != len(magic)+4 {
 		return 0, fmt.Errorf("%w: format entry of %d bytes", fault.ErrCorrupt, len(value))

@@ -117,7 +117,8 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 			var line Line
 			err := d.Decode(&line)
 			if err == io.EOF {
-				err = fmt.Errorf("the file is truncated: its first line promises %d documents", want)
+				err = fmt.Errorf(
+					"the file is truncated: its first line promises %d documents", want)
 			} else if err == nil && line.Fingerprint == nil {
 				err = errors.New("no fingerprint")
 			}
