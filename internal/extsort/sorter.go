@@ -64,6 +64,8 @@ type Sorter[R radix.Record] struct {
 	sorted  []R        // a sorted bucket
 	room    []R        // for sorting a bucket
 
+	collected []R // by AddOne, and in no bucket yet
+
 	file file
 	path string
 	runs []*run[R] // in the file
@@ -119,6 +121,24 @@ func (s *Sorter[R]) Add(records ...R) error {
 	return nil
 }
 
+// addedTogether is the number of records that AddOne collects.
+const addedTogether = 4096
+
+// AddOne adds a record. It collects records for one call of Add, which is faster than many calls,
+// and returns the error of that call.
+func (s *Sorter[R]) AddOne(record R) error {
+	if s.collected = append(s.collected, record); len(s.collected) < addedTogether {
+		return nil
+	}
+	return s.addCollected()
+}
+
+func (s *Sorter[R]) addCollected() error {
+	records := s.collected
+	s.collected = s.collected[:0]
+	return s.Add(records...)
+}
+
 // newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are
 // small.
 func (s *Sorter[R]) newPart(n int) []R {
@@ -132,7 +152,7 @@ func (s *Sorter[R]) newPart(n int) []R {
 }
 
 // Len returns the number of records added.
-func (s *Sorter[R]) Len() int64 { return s.size/radix.Bytes[R]() + int64(s.held) }
+func (s *Sorter[R]) Len() int64 { return s.size/radix.Bytes[R]() + int64(s.held+len(s.collected)) }
 
 // sort empties a bucket and returns its records in order, until the next call.
 func (s *Sorter[R]) sort(bucket *[][]R) []R {
@@ -212,6 +232,9 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 		defer s.release() // also if the loop panics or ends early
 		var next func() ([]R, error)
 		err := cmp.Or(s.failed, ctx.Err())
+		if err == nil {
+			err = s.addCollected()
+		}
 		s.failed = cmp.Or(s.failed, errSorted)
 		if err == nil {
 			next, err = s.chunks()
@@ -268,6 +291,7 @@ func (s *Sorter[R]) Close() error {
 
 func (s *Sorter[R]) release() error {
 	s.buckets, s.free, s.sorted, s.room, s.runs = [256][][]R{}, nil, nil, nil, nil
+	s.collected = nil
 	if s.file == nil {
 		return nil
 	}

@@ -30,8 +30,11 @@ type IDs struct {
 
 // NewIDs returns the set of the given IDs, in any order. It takes over the slice.
 func NewIDs(ids ...uint64) IDs {
-	slices.Sort(ids)
-	return IDs{inline: slices.Compact(ids)}
+	if len(ids) > 1 {
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+	}
+	return IDs{inline: ids}
 }
 
 // Len returns the number of IDs.
