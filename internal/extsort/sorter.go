@@ -99,6 +99,11 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 // Add copies records. It returns the errors of the temporary file. After such an error, Add and
 // Sorted return the same error.
 func (s *Sorter[R]) Add(records ...R) error {
+	if len(s.collected) > 0 { // these come first: the order is stable
+		if err := s.addCollected(); err != nil {
+			return err
+		}
+	}
 	if s.failed != nil {
 		return s.failed
 	}
