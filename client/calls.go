@@ -55,7 +55,7 @@ func mayPass(err error) bool {
 	}
 	var network *net.OpError
 	var slow net.Error
-	// which is an alert of TLS
+	// a network operation that ends in "error" is an alert of TLS
 	return errors.As(err, &network) && !strings.HasSuffix(network.Op, "error") ||
 		errors.As(err, &slow) && slow.Timeout() || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) ||

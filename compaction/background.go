@@ -196,8 +196,8 @@ func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	n, err := w.x.Expire(ctx, w.policy.Expiry)
 	err = failure(ctx, err)
 	w.note(func(s *BackgroundStats) {
-		s.Expired, s.ExpiryFailure = s.Expired+uint64(n),
-			message(err)
+		s.Expired += uint64(n)
+		s.ExpiryFailure = message(err)
 	})
 	if w.policy.Expired != nil && (n > 0 || err != nil) {
 		w.policy.Expired(n, err)

@@ -28,7 +28,7 @@ type RepairOptions struct {
 // RepairReport has the numbers of documents that Repair copied and lost.
 type RepairReport struct {
 	Documents uint64 `json:"documents"` // in the new index
-	Bare      uint64 `json:"bare"`      // of Documents, those that have only a fingerprint
+	Bare      uint64 `json:"bare"`      // copied documents that have only a fingerprint
 
 	// DocumentsBefore is the number of documents of the damaged index. 0: it cannot be read.
 	DocumentsBefore uint64 `json:"documentsBefore,omitempty"`
@@ -97,8 +97,8 @@ func Repair(
 }
 
 // repairedMeta returns the header, the counters and the plan of the damaged index. If its meta
-// entries cannot be read, the header is that of the options, and the counters are zero. It has no
-// defaults: another k or analyzer would make wrong verdicts.
+// entries cannot be read, the options provide the header, and the counters are zero. The options
+// have no defaults: another k or analyzer would make wrong verdicts.
 func repairedMeta(
 	remains *store.Remains, opts *RepairOptions,
 ) (h store.Header, c store.Counters, p *plan.Plan, err error) {

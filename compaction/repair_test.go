@@ -379,7 +379,7 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		want := x.Plan()
 		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1},
 			index.Document{Fingerprint: 2}), x.Close())
-		// they order and merge the keys of this index as those of package store do
+		// equivalent to the ones of package store for the keys of this index
 		comparer, merger := *pebble.DefaultComparer, *pebble.DefaultMerger
 		comparer.Name, merger.Name = "neardup.1", "neardup.duplicates"
 		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer,

@@ -128,7 +128,7 @@ func plane(hashed *[32]uint64, k int) (p ShingleSignature) {
 //
 //	h1*p^(k-1) + h2*p^(k-2) + ... + hk, p = prime1, modulo 2^64.
 //
-// Its bits are as good as those of the tokens' hashes.
+// Its bits are as good as the bits of the hashes of the tokens.
 
 // power returns p^k.
 func power(k int) (p uint64) {

@@ -167,9 +167,9 @@ func (x *Index) waitAndProcessWindow(
 	return own.verdicts, own.last, own.err
 }
 
-// processTogether processes a call of one document, and the ones that wait now, in one window, or
-// in several if documents have one key. After an error, the remaining calls of a window are
-// processed one by one: it may concern only one of them.
+// processTogether processes a call of one document together with the waiting calls, in one window,
+// or in several windows if documents have the same key. After an error, the remaining calls of a
+// window are processed one by one: it may concern only one of them.
 func (x *Index) processTogether(own *call) {
 	group, docs := []*call{own}, slices.Clip(own.docs)
 collect:
@@ -594,8 +594,8 @@ func (w *window) decideAgain(
 	return nil
 }
 
-// dropChanged drops from the kept documents the ones that are decided again, and the ones that
-// others have removed or stored again since they were committed. A document that was stored again
+// dropChanged drops kept documents that are decided again, and kept documents that other calls have
+// removed or stored again since they were committed. A document that was stored again
 // with its ID has the same fingerprint, so the documents near it are searched for again and find it
 // in the index.
 func (w *window) dropChanged(others othersWrites, from int) {

@@ -335,7 +335,7 @@ var ErrPlan = plan.ErrUnusable
 //	DiskBytes        uint64 // including the write-ahead log
 //	Generation       uint64 // number of compactions and bulk loads
 //	Packed           uint64 // fingerprints that the last of them packed
-//	Live             uint64 // documents added since, removed ones included
+//	Live             uint64 // documents added since, including removed documents
 //	Removed          uint64 // documents removed since; the next compaction drops their entries
 //	FilterBytes      uint64 // memory of the filters and of the removed IDs
 //	DirectoryBytes   uint64 // memory of the directories of packed blocks

@@ -253,7 +253,7 @@ func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) boo
 	return header.Analyzer == "" && o.Analyzer != "" && counters.NextID == 1 && !o.ReadOnly
 }
 
-// checkAgainst compares the options with those that the index was made with.
+// checkAgainst compares the options with the plan and the analyzer of the index.
 func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 	if o.MaxDistance != 0 && o.maxDistance() != p.MaxDistance {
 		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, p.MaxDistance, o.maxDistance())

@@ -2,7 +2,7 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector(x))
 //
-// The values are those of index.Index.Stats and index.Index.StoreStats.
+// The values come from index.Index.Stats and index.Index.StoreStats.
 package metrics
 
 import (
@@ -68,7 +68,7 @@ var storeFigures = []figure[index.StoreStats]{
 		func(s *index.StoreStats) float64 { return float64(s.L0Tables) }),
 	gauge("store_l0_sublevels", "Sublevels of the store's level 0; at 64 writes stall.",
 		func(s *index.StoreStats) float64 { return float64(s.L0Sublevels) }),
-	gauge("store_memtable_bytes", "Memory of what was written and is in no table of the store yet.",
+	gauge("store_memtable_bytes", "Memory of the writes that are in no table of the store yet.",
 		func(s *index.StoreStats) float64 { return float64(s.MemTableBytes) }),
 	gauge("store_wal_bytes", "Bytes of the write-ahead log that Open after a crash would read.",
 		func(s *index.StoreStats) float64 { return float64(s.WALBytes) }),

@@ -332,7 +332,7 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 			olds = append(olds, c.old)
 		}
 		floor := max(x.floorAt(c.id.seq), log.floor)
-		// or the next commit does it
+		// a log that is not rewritten here is rewritten by the next commit
 		if len(log.value) > x.longLog && 2*len(log.rewritten(floor)) < len(log.value) {
 			rewrites = append(rewrites, log.rewrite(floor))
 		}

@@ -59,7 +59,7 @@ func TestMainText(t *testing.T) {
 		{"heading outside",
 			"<nav><h1>Site</h1></nav><div><h1>Title</h1><h1>Other</h1><p>Short</div><main>" + body +
 				"</main>", []string{"Title"}},
-		{"notes below what is short", "<div><p>Short</p>" +
+		{"notes below a short paragraph", "<div><p>Short</p>" +
 			strings.Repeat("<p>A line of the page</p>", 40) + "<div>" + body + "</div></div>",
 			append([]string{"Short"}, slices.Repeat([]string{"A line of the page"}, 40)...)},
 		{"form", "<form><label>Name</label><select><option>One</select><button>Send</button>" +

@@ -67,7 +67,7 @@ type Stats struct {
 
 	Generation uint64 `json:"generation"` // how often the tables were packed
 	Packed     uint64 `json:"packed"`     // fingerprints that the last time packed
-	// documents that were added since, removed ones included
+	// documents that were added since, including removed documents
 	Live           uint64 `json:"live"`
 	Removed        uint64 `json:"removed"`        // documents that were removed since
 	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take

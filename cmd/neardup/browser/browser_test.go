@@ -435,7 +435,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := neardup(t, args...)
 			run.Dir = "../../.."
-			// which exits with 3
+			// an empty input exits with 3
 			if out, err := run.CombinedOutput(); err != nil && name != "report-empty" {
 				t.Fatalf("%v: %.2000s", err, out)
 			}

@@ -50,7 +50,7 @@ func expectDocuments(
 			}
 			media = response.Header.Get("Content-Type")
 			body = body[len(header)+4:]
-			// or else only the header is chunked
+			// if the body is not chunked after all, only the header says so
 			if dechunked, err := io.ReadAll(response.Body); chunked && err == nil {
 				body = dechunked
 			}

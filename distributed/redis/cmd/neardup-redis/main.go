@@ -174,7 +174,7 @@ func report(out io.Writer, v any, err error) error {
 
 const (
 	batchLines = 256
-	// that a line may have: a page in base64, and the longest key and scope
+	// lineBytes is the longest line: a page in base64, with the longest key and scope
 	lineBytes = neardup.DefaultMaxBody/3*4 + 512<<10
 )
 
