@@ -76,7 +76,7 @@ func checkList(t testing.TB, format Format, text string, size int) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		digits, key, _ := strings.Cut(strings.TrimRight(line, "\r"), "\t")
+		digits, key, _ := strings.Cut(strings.TrimSuffix(line, "\r"), "\t")
 		fp, err := n.parse(digits)
 		if format == Decimal {
 			key = ""
@@ -229,6 +229,10 @@ func TestNotations(t *testing.T) {
 			" 000462d53c8abac0\n 8f373714acfcf4d0\n"},
 		"16 digits, hexadecimal": {"1234567890123456\n8f373714acfcf4d0",
 			" 1234567890123456\n 8f373714acfcf4d0\n"},
+		"20 digits before hexadecimal digits": {"10319777633083913424\nab",
+			" 8f373714acfcf4d0\n lost bad fingerprint\n"},
+		"17 binary digits before hexadecimal digits": {"10000000000000001\tlong\nab",
+			"long 002386f26fc10001\n 00000000000000ab\n"},
 		"small numbers": {"7\n12", " 0000000000000007\n 000000000000000c\n"},
 		"other text": {"nothing\n0f373714acfcf4d0\ta\nab,b\n",
 			" lost bad fingerprint\na 0f373714acfcf4d0\n lost bad fingerprint\n"},
@@ -306,12 +310,15 @@ func FuzzLists(f *testing.F) {
 	for _, seed := range []string{
 		"0123456789abcdef\tkey\r\n\n0x7\n12\n", byteOrderMark + "\n", "x\t\t\n", "1\t\"a\\nb\"\n",
 		"1\n18446744073709551615\n\n 7 \r\n", "18446744073709551616\n",
-		"+1", strings.Repeat("9\n", 9000), "5\thttp://example.org/\n 7 8\n",
+		"+1", strings.Repeat("9\n", 9000), "00000000000000040\n0A",
+		"5\thttp://example.org/\n 7 8\n", "D\tkey\r\r\n",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if !isCompressed(text) {
+		// The first piece may look like UTF-16, but the whole text may not.
+		mayBeUTF16 := len(text) > 1 && (min(text[0], text[1]) == 0 || text[0]|text[1] == 0xff)
+		if !mayBeUTF16 && !isCompressed(text) {
 			checkList(t, Fingerprints, string(text), len(text)/2+1)
 			checkList(t, Decimal, string(text), len(text)/3+1)
 		}

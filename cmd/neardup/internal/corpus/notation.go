@@ -28,39 +28,37 @@ const (
 const notationLines = 1000
 
 // notationOf returns the notation of a list that begins with the given lines, and whether no other
-// lines could change it:
+// lines could change it. The first line that is possible in only one notation decides:
 //
-//   - hexadecimal, if some digits are only hexadecimal, or have a prefix, or if all have 16 digits;
-//   - binary, if some digits are more than 20 and all are 0 or 1;
-//   - decimal otherwise.
+//   - hexadecimal, if it has digits that only this notation has, or a prefix;
+//   - decimal, if it has a minus sign, or more than 16 digits that are not all 0 or 1;
+//   - binary, if it has more than 20 digits, all 0 or 1.
 //
-// Lines without digits of any notation do not count.
+// Without such a line, a list is hexadecimal if all its fingerprints have 16 digits, or else
+// decimal. Lines without digits of any notation do not count.
 func notationOf(lines []string) (n notation, sure bool) {
-	longest, signed, all16, allBinary := 0, false, true, true
 	for _, line := range lines {
 		digits, _, _ := strings.Cut(line, "\t")
 		digits = strings.TrimSpace(digits)
+		isBinary := consistsOf(digits, "01")
 		switch {
 		case hasHexPrefix(digits):
 			return hexNotation, true
-		case consistsOf(strings.TrimPrefix(digits, "-"), "0123456789"):
-			longest = max(longest, len(digits))
-			signed = signed || digits[0] == '-'
-			all16 = all16 && len(digits) == 16
-			allBinary = allBinary && consistsOf(digits, "01")
-		case len(digits) <= 16 && consistsOf(digits, "0123456789abcdefABCDEF"):
-			return hexNotation, true
+		case isBinary && len(digits) > 20:
+			return binaryNotation, true
+		case !consistsOf(strings.TrimPrefix(digits, "-"), "0123456789"):
+			if len(digits) <= 16 && consistsOf(digits, "0123456789abcdefABCDEF") {
+				return hexNotation, true
+			}
+		case digits[0] == '-', len(digits) > 16 && !isBinary:
+			return decimalNotation, true
+		case len(digits) == 16 && n != decimalNotation:
+			n = hexNotation
+		default:
+			n = decimalNotation
 		}
 	}
-	switch {
-	case longest == 0:
-		return unknownNotation, false
-	case allBinary && longest > 20:
-		return binaryNotation, true
-	case all16 && !signed:
-		return hexNotation, false
-	}
-	return decimalNotation, signed || longest > 16
+	return n, false
 }
 
 // hasHexPrefix reports whether digits begin with 0x, or with the letter and colon that stand for
