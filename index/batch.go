@@ -6,7 +6,6 @@ import (
 	"iter"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/neardup/neardup/internal/ordered"
@@ -14,6 +13,7 @@ import (
 	"github.com/neardup/neardup/internal/scan"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
+	"golang.org/x/sync/errgroup"
 )
 
 // Answer is the answer to a query of QueryBatch.
@@ -31,27 +31,16 @@ type Answer struct {
 // all fingerprints in one pass. That takes about 150 bytes per query, and 32 bytes per matching
 // fingerprint for at most 4 million of them.
 func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answer, error] {
-	return func(yield func(Answer, error) bool) {
-		stopped := false
-		err := x.begin(ctx)
-		if err == nil {
-			defer x.end()
-			err = x.queryBatch(ctx, queries, func(a Answer, err error) bool {
-				stopped = !yield(a, err)
-				return !stopped
-			})
-		}
-		if err != nil && !stopped {
-			yield(Answer{}, err)
-		}
-	}
+	return loop(ctx, x, func(yield func(Answer) bool) error {
+		return x.queryBatch(ctx, queries, yield)
+	})
 }
 
 // batchWindow is the number of queries of one pass over the index.
 var batchWindow = 1 << 20
 
 func (x *Index) queryBatch(
-	ctx context.Context, queries []Query, yield func(Answer, error) bool,
+	ctx context.Context, queries []Query, yield func(Answer) bool,
 ) (err error) {
 	readers, err := x.sameReaders(min(runtime.GOMAXPROCS(0), (len(queries)+answerLen-1)/answerLen))
 	if err != nil {
@@ -59,30 +48,35 @@ func (x *Index) queryBatch(
 	}
 	defer closeAll(readers, &err)
 	s := readers[0].s
-	k := 0
+	within, k := make([]int, len(queries)), 0
 	for i := range queries {
-		within, err := queries[i].Within(s.plan.MaxDistance)
+		if within[i], err = queries[i].Within(s.plan.MaxDistance); err != nil {
+			return err
+		}
+		k = max(k, within[i])
+	}
+	matches := func(ctx context.Context, r *reader, i int) ([]Match, error) {
+		return r.query(ctx, &queries[i], within[i])
+	}
+	if !s.scans(ctx, min(len(queries), batchWindow), k) {
+		_, err := answer(ctx, readers, 0, len(queries), matches, yield)
+		return err
+	}
+	for start := 0; start < len(queries); start += batchWindow {
+		end := min(start+batchWindow, len(queries))
+		hits, known, err := scanFor(ctx, readers, queries[start:end], within[start:end], k)
 		if err != nil {
 			return err
 		}
-		k = max(k, within)
-	}
-	size, scans := max(len(queries), 1), s.scans(ctx, min(len(queries), batchWindow), k)
-	if scans {
-		size = batchWindow
-	}
-	start := 0
-	for some := range slices.Chunk(queries, size) {
-		w := queryWindow{start: start, queries: some}
-		if scans {
-			if w.hits, err = scanFor(ctx, readers, some, k); err != nil {
-				return err
+		find := matches
+		if known {
+			find = func(ctx context.Context, r *reader, i int) ([]Match, error) {
+				return r.matches(ctx, &queries[i], hits.of(i-start))
 			}
 		}
-		if more, err := w.answer(ctx, readers, yield); err != nil || !more {
+		if more, err := answer(ctx, readers, start, end, find, yield); err != nil || !more {
 			return err
 		}
-		start += len(some)
 	}
 	return nil
 }
@@ -120,71 +114,34 @@ const (
 	answersAhead = 4
 )
 
-// queryWindow is queries of a batch that are answered together.
-type queryWindow struct {
-	start   int // position of the first query in the batch
-	queries []Query
-	hits    *batchHits // nil: the queries are searched one by one
-}
-
-// answers are the answers to some consecutive queries of a window, up to an error.
-type answers struct {
-	start   int
-	matches [][]Match
-	err     error
-}
-
-// answer answers the queries of a window, with workers that run ahead of the loop. It returns
-// more = false if the loop has ended.
-func (w *queryWindow) answer(
-	ctx context.Context, readers []*reader, yield func(Answer, error) bool,
+// answer yields the answers to the queries from start to end, with workers that run ahead of the
+// loop. It returns more = false if the loop has ended.
+func answer(
+	ctx context.Context, readers []*reader, start, end int,
+	matches func(context.Context, *reader, int) ([]Match, error), yield func(Answer) bool,
 ) (more bool, err error) {
-	for a, err := range ordered.All(ctx, len(readers), len(readers)*answersAhead,
-		func(p *ordered.Pipe[answers]) error {
-			for start := 0; start < len(w.queries); start += answerLen {
-				if err := p.Go(func(worker int) (answers, error) {
-					return w.answers(p.Context(), readers[worker], start), nil
-				}); err != nil {
-					return err
+	for some, err := range ordered.Parts(ctx, len(readers), len(readers)*answersAhead,
+		end-start, answerLen,
+		func(ctx context.Context, worker, from, to int) (answers []Answer, err error) {
+			for i := start + from; i < start+to; i++ {
+				a := Answer{Query: i}
+				if a.Matches, err = matches(ctx, readers[worker], i); err != nil {
+					return nil, err
 				}
+				answers = append(answers, a)
 			}
-			return nil
+			return answers, nil
 		}) {
 		if err != nil {
 			return false, err
 		}
-		for i, matches := range a.matches {
-			if !yield(Answer{w.start + a.start + i, matches}, nil) {
+		for _, a := range some {
+			if !yield(a) {
 				return false, nil
 			}
 		}
-		if a.err != nil {
-			return false, a.err
-		}
 	}
 	return true, nil
-}
-
-func (w *queryWindow) answers(ctx context.Context, r *reader, start int) answers {
-	a := answers{start: start}
-	for i := start; i < min(start+answerLen, len(w.queries)); i++ {
-		q := &w.queries[i]
-		var matches []Match
-		if a.err = ctx.Err(); a.err != nil {
-			break
-		}
-		if w.hits != nil {
-			matches, a.err = r.matches(ctx, q, w.hits.of(i))
-		} else {
-			k, _ := q.Within(r.s.plan.MaxDistance)
-			matches, a.err = r.query(ctx, q, k)
-		}
-		if a.err != nil {
-			break
-		}
-		a.matches = append(a.matches, matches)
-	}
-	return a
 }
 
 // batchHits are the hits of a window by query, the nearest first.
@@ -195,53 +152,40 @@ type batchHits struct {
 
 func (h *batchHits) of(query int) []hit { return h.hits[h.starts[query]:h.starts[query+1]] }
 
-const (
-	scanParts = 64   // ranges of fingerprints that workers scan one at a time
-	scanned   = 4096 // fingerprints that are compared at a time
-)
+// scanned is the number of fingerprints that are compared at a time.
+const scanned = 4096
 
 // maxBatchHits is the number of hits of a window that are kept in memory.
 var maxBatchHits int64 = 4 << 20
 
-// scanFor returns the hits of queries within k bits or less, by a pass over all entries of
-// table 0. It returns nil if they are more than maxBatchHits.
-func scanFor(ctx context.Context, readers []*reader, queries []Query, k int) (*batchHits, error) {
+// scanFor returns the hits of queries, each within its own distance of at most k bits, by a pass
+// over all entries of table 0. known is false if they are more than maxBatchHits.
+func scanFor(
+	ctx context.Context, readers []*reader, queries []Query, within []int, k int,
+) (h batchHits, known bool, err error) {
 	stored := make([]uint64, len(queries))
-	within := make([]uint8, len(queries))
 	for i := range queries {
 		stored[i] = storedOfQuery(&queries[i])
-		k, _ := queries[i].Within(readers[0].s.plan.MaxDistance)
-		within[i] = uint8(k)
 	}
 	prepared, err := scan.New(stored, k, int64(readers[0].s.tables.PackedEntries()))
 	if err != nil {
-		return nil, err
+		return h, false, err
 	}
-	var next, kept atomic.Int64
-	found := make([][]hit, len(readers))
-	errs := make([]error, len(readers))
-	var workers sync.WaitGroup
-	for i, r := range readers {
-		workers.Go(func() {
-			for errs[i] == nil && kept.Load() <= maxBatchHits {
-				part := uint64(next.Add(1) - 1)
-				if part >= scanParts {
-					return
-				}
-				const width = (1<<64-1)/scanParts + 1
-				errs[i] = r.scan(ctx, part*width, part*width+(width-1), prepared, func(h hit) {
-					if h.distance <= within[h.query] && kept.Add(1) <= maxBatchHits {
-						found[i] = append(found[i], h)
-					}
-				})
+	var kept atomic.Int64
+	var found [rangeCount][]hit
+	if err := eachRange(readers, func(r *reader, n int, first, last uint64) error {
+		if kept.Load() > maxBatchHits {
+			return nil
+		}
+		return r.scan(ctx, first, last, prepared, func(h hit) {
+			if int(h.distance) <= within[h.query] && kept.Add(1) <= maxBatchHits {
+				found[n] = append(found[n], h)
 			}
 		})
+	}); err != nil || kept.Load() > maxBatchHits {
+		return h, false, err
 	}
-	workers.Wait()
-	if err := cmp.Or(errs...); err != nil || kept.Load() > maxBatchHits {
-		return nil, err
-	}
-	h := &batchHits{hits: slices.Concat(found...), starts: make([]uint32, len(queries)+1)}
+	h = batchHits{hits: slices.Concat(found[:]...), starts: make([]uint32, len(queries)+1)}
 	for i := range h.hits {
 		h.starts[h.hits[i].query+1]++
 	}
@@ -252,7 +196,32 @@ func scanFor(ctx context.Context, readers []*reader, queries []Query, k int) (*b
 		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.distance, b.distance),
 			cmp.Compare(a.stored, b.stored))
 	})
-	return h, nil
+	return h, true, nil
+}
+
+// rangeCount is the number of ranges into which eachRange divides the fingerprints.
+const rangeCount = 64
+
+// eachRange calls do for ranges of all fingerprints, numbered in ascending order. Each reader
+// works on one range at a time, in its own goroutine.
+func eachRange(
+	readers []*reader, do func(r *reader, n int, first, last uint64) error,
+) error {
+	const width = 1 << 64 / rangeCount
+	var next atomic.Int64
+	var group errgroup.Group
+	for _, r := range readers {
+		group.Go(func() error {
+			for n := next.Add(1) - 1; n < rangeCount; n = next.Add(1) - 1 {
+				first := uint64(n) * width
+				if err := do(r, int(n), first, first+(width-1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // scan calls found with the hits of prepared queries among the stored fingerprints from first

@@ -280,34 +280,26 @@ func (w *window) readers() ([]*reader, error) {
 
 // search fills in hits in the order of the documents, and yields how many documents have theirs.
 func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, error] {
-	search := func(ctx context.Context, r *reader, from, to int) (int, error) {
-		for i := from; i < to; i++ {
-			if err := w.searchFor(ctx, r, i); err != nil {
-				return i, err
-			}
-		}
-		return to, nil
-	}
+	n := len(w.docs)
 	if len(readers) == 1 {
-		return func(yield func(int, error) bool) { yield(search(ctx, readers[0], 0, len(w.docs))) }
+		return func(yield func(int, error) bool) { yield(w.searchPart(ctx, readers[0], 0, n)) }
 	}
-	return ordered.All(ctx, len(readers)-1, len(w.docs), func(p *ordered.Pipe[int]) error {
-		for from := 0; from < len(w.docs); from += w.searching {
-			to := min(from+w.searching, len(w.docs))
-			if err := p.Go(func(worker int) (int, error) {
-				return search(p.Context(), readers[1+worker], from, to)
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return ordered.Parts(ctx, len(readers)-1, n, n, w.searching,
+		func(ctx context.Context, worker, from, to int) (int, error) {
+			return w.searchPart(ctx, readers[1+worker], from, to)
+		})
 }
 
-func (w *window) searchFor(ctx context.Context, r *reader, i int) error {
-	hits, err := r.search(ctx, storedOf(&w.docs[i]), r.s.plan.MaxDistance)
-	w.hits[i] = slices.Clone(hits)
-	return err
+// searchPart searches for the documents from one to the one before another.
+func (w *window) searchPart(ctx context.Context, r *reader, from, to int) (searched int, _ error) {
+	for i := from; i < to; i++ {
+		hits, err := r.search(ctx, storedOf(&w.docs[i]), r.s.plan.MaxDistance)
+		if err != nil {
+			return i, err
+		}
+		w.hits[i] = slices.Clone(hits)
+	}
+	return to, nil
 }
 
 // decide decides document i on the snapshot of a reader; all earlier documents must be decided.
@@ -578,7 +570,7 @@ func (w *window) decideAgain(
 	for i := from; i < to; i++ {
 		if len(affected) > 0 && affected[0] == i {
 			affected = affected[1:]
-			if err := w.searchFor(ctx, r, i); err != nil {
+			if _, err := w.searchPart(ctx, r, i, i+1); err != nil {
 				return err
 			}
 			// the packed tables may be others: the places of hits in them do not count

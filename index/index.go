@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"runtime"
 	"sync"
@@ -70,9 +71,8 @@ type Index struct {
 	stopping  context.Context         // done when Close begins
 	stop      context.CancelCauseFunc // with ErrClosed
 
-	closing sync.RWMutex // held to set closed
-	closed  bool
-	calls   sync.WaitGroup // under way
+	closed atomic.Bool
+	calls  sync.RWMutex // a call holds it for reading; Close takes it for good
 
 	aroundView  func() // of tests: called just before a reader takes its view, and just after
 	aroundApply func() // of tests: called just before a commit is applied, and just after
@@ -211,12 +211,9 @@ func (x *Index) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x.closing.RLock()
-	defer x.closing.RUnlock()
-	if x.closed {
+	if !x.calls.TryRLock() {
 		return ErrClosed
 	}
-	x.calls.Add(1)
 	return nil
 }
 
@@ -228,7 +225,29 @@ func (x *Index) beginWrite(ctx context.Context) error {
 	return x.begin(ctx)
 }
 
-func (x *Index) end() { x.calls.Done() }
+func (x *Index) end() { x.calls.RUnlock() }
+
+// loop makes a call that yields values to a loop. call must return if its yield returns false. If
+// the loop has not ended, loop yields the error of the call last.
+func loop[T any](
+	ctx context.Context, x *Index, call func(yield func(T) bool) error,
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := x.begin(ctx)
+		if err == nil {
+			defer x.end()
+			err = call(func(v T) bool {
+				stopped = !yield(v, nil)
+				return !stopped
+			})
+		}
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
 
 // whileOpen returns a context that also ends when Close begins. ended must be called, and makes the
 // error of that ErrClosed.
@@ -247,15 +266,11 @@ func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*e
 // Close waits for calls in progress, makes all writes durable and closes the index. Later calls,
 // including a second Close, return ErrClosed.
 func (x *Index) Close() error {
-	x.closing.Lock()
-	closed := x.closed
-	x.closed = true
-	x.closing.Unlock()
-	if closed {
+	if x.closed.Swap(true) {
 		return ErrClosed
 	}
 	x.stop(ErrClosed)
-	x.calls.Wait()
+	x.calls.Lock()
 	err := x.storeAllCounts()
 	x.closeFilters()
 	x.shingles.free()

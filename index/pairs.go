@@ -6,7 +6,6 @@ import (
 	"iter"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
@@ -110,34 +109,25 @@ func joined[T any](
 	ctx context.Context, x *Index, o JoinOptions, run func(*joiner,
 		context.Context) iter.Seq2[[]T, error],
 ) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		stopped := false
-		err := x.withJoiner(ctx, o, func(j *joiner) error {
+	return loop(ctx, x, func(yield func(T) bool) error {
+		return x.withJoiner(ctx, o, func(j *joiner) error {
 			for many, err := range run(j, ctx) {
 				if err != nil {
 					return err
 				}
 				for _, one := range many {
-					if stopped = !yield(one, nil); stopped {
+					if !yield(one) {
 						return nil
 					}
 				}
 			}
 			return nil
 		})
-		if err != nil && !stopped {
-			var none T
-			yield(none, err)
-		}
-	}
+	})
 }
 
-// withJoiner calls do with the index of this moment, within a call of it.
+// withJoiner calls do with the index of this moment.
 func (x *Index) withJoiner(ctx context.Context, o JoinOptions, do func(*joiner) error) (err error) {
-	if err := x.begin(ctx); err != nil {
-		return err
-	}
-	defer x.end()
 	readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
 	if err != nil {
 		return err
@@ -295,33 +285,23 @@ type joiner struct {
 	starts []uint64 // the start of each node in ids, and the end of the last one
 }
 
-// newJoiner reads a snapshot. Each worker reads a part of the fingerprints.
+// newJoiner reads a snapshot.
 func newJoiner(
 	ctx context.Context, readers []*reader, rule match.Rule, stars bool,
 ) (*joiner, error) {
 	x := readers[0].x
 	j := &joiner{readers: readers, rule: rule, centered: stars,
 		bare: x.firstRecord.Load() == noRecord}
-	about := int(x.store.Now().PackedEntries())
-	parts := make([]joinPart, j.workers())
-	width := ^uint64(0) / uint64(len(parts))
-	var group sync.WaitGroup
-	for i := range parts {
-		first := uint64(i) * width
-		last := first + width - 1
-		if i == len(parts)-1 {
-			last = ^uint64(0)
-		}
-		group.Go(func() {
-			parts[i].err = parts[i].read(ctx, readers[i].v, first, last, about/len(parts))
-		})
+	about := int(x.store.Now().PackedEntries()) / rangeCount
+	var parts [rangeCount]joinPart
+	err := eachRange(readers[:j.workers()], func(r *reader, n int, first, last uint64) error {
+		return parts[n].read(ctx, r.v, first, last, about)
+	})
+	if err != nil {
+		return nil, err
 	}
-	group.Wait()
 	nodes, documents := 0, 0
 	for _, s := range parts {
-		if s.err != nil {
-			return nil, s.err
-		}
 		nodes, documents = nodes+len(s.fps), documents+len(s.ids)
 	}
 	fps := make([]fingerprint.Fingerprint, 0, nodes)
@@ -335,17 +315,15 @@ func newJoiner(
 		j.ids = append(j.ids, s.ids...)
 		*s = joinPart{}
 	}
-	var err error
 	j.set, err = selfjoin.SortedSet(fps, j.copies)
 	return j, err
 }
 
-// joinPart is the part of one worker.
+// joinPart is the fingerprints of a range.
 type joinPart struct {
 	fps  []fingerprint.Fingerprint
 	ids  []uint64
 	ends []uint64 // the end of each fingerprint's IDs
-	err  error
 }
 
 // read reads the postings from first to last. about is their approximate number.

@@ -34,12 +34,9 @@ func (x *Index) DocumentsAfter(ctx context.Context, id uint64) iter.Seq2[Documen
 }
 
 func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq2[Document, error] {
-	return func(yield func(Document, error) bool) {
-		if err := x.eachDocument(ctx, first, bare,
-			func(d Document) bool { return yield(d, nil) }); err != nil {
-			yield(Document{}, err)
-		}
-	}
+	return loop(ctx, x, func(yield func(Document) bool) error {
+		return x.eachDocument(ctx, first, bare, yield)
+	})
 }
 
 // eachDocument calls yield until it returns false: with the documents that have a record, from the
@@ -47,10 +44,6 @@ func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq
 func (x *Index) eachDocument(
 	ctx context.Context, first uint64, bare bool, yield func(Document) bool,
 ) error {
-	if err := x.begin(ctx); err != nil {
-		return err
-	}
-	defer x.end()
 	v, counters, err := x.snapshot()
 	if err != nil {
 		return err
@@ -111,14 +104,16 @@ type Problem = verify.Problem
 // index must not be closed within the loop.
 func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 	return func(yield func(verify.Problem) bool) {
-		stopped := false
-		err := x.verify(ctx, o, func(p verify.Problem) bool {
-			stopped = !yield(p)
-			return !stopped
-		})
-		if err != nil && !stopped {
-			yield(verify.Problem{Kind: verify.Unchecked, Keyspace: "index",
-				Message: "the rest was not checked: " + err.Error(), Err: err})
+		for p, err := range loop(ctx, x, func(report func(verify.Problem) bool) error {
+			return x.verify(ctx, o, report)
+		}) {
+			if err != nil {
+				p = verify.Problem{Kind: verify.Unchecked, Keyspace: "index",
+					Message: "the rest was not checked: " + err.Error(), Err: err}
+			}
+			if !yield(p) {
+				return
+			}
 		}
 	}
 }
@@ -126,10 +121,6 @@ func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 func (x *Index) verify(
 	ctx context.Context, o verify.Options, report func(verify.Problem) bool,
 ) error {
-	if err := x.begin(ctx); err != nil {
-		return err
-	}
-	defer x.end()
 	x.commitMu.Lock()
 	s, counters := x.hold(), x.counters
 	view, err := s.tables.View()

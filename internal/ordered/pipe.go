@@ -122,6 +122,24 @@ func (p *Pipe[T]) Stop(cause error) {
 	p.running.Wait()
 }
 
+// Parts yields the results of a task for the parts of the numbers from 0 to n-1, in order. A part
+// has size numbers, the last part may have fewer. The other parameters are the parameters of New.
+func Parts[T any](
+	parent context.Context, workers, ahead, n, size int,
+	task func(ctx context.Context, worker, from, to int) (T, error),
+) iter.Seq2[T, error] {
+	return All(parent, workers, ahead, func(p *Pipe[T]) error {
+		for from := 0; from < n; from += size {
+			if err := p.Go(func(worker int) (T, error) {
+				return task(p.Context(), worker, from, min(from+size, n))
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // All yields the values of a pipe. Its parameters are the parameters of New. It stops at the
 // first error, which it yields.
 func All[T any](
