@@ -515,12 +515,10 @@ type othersWrites struct {
 }
 
 func (w *window) othersSince() (others othersWrites) {
-	parts, known := w.x.recent.since(w.since)
-	for _, writes := range parts {
-		for i := range writes {
-			if writes[i].by != w {
-				others.writes = append(others.writes, writes[i])
-			}
+	writes, known := w.x.recent.since(w.since)
+	for write := range writes {
+		if write.by != w {
+			others.writes = append(others.writes, *write)
 		}
 	}
 	others.all = !known
@@ -538,7 +536,7 @@ func (w *window) affected(others othersWrites, from, to int) (affected []int) {
 		if j := w.origin[i]; j >= 0 {
 			of = w.verdicts[j].Document.ID
 		}
-		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
+		stored, key := storedOf(&w.docs[i]), keyHashOf(w.docs[i].Key)
 		if others.all ||
 			slices.ContainsFunc(others.writes, func(o recentWrite) bool {
 				return o.affects(stored, key, of, k, neighbours)
@@ -594,7 +592,7 @@ func (w *window) dropChanged(others othersWrites, from int) {
 	n := 0
 	for _, i := range w.kept {
 		id, since := w.verdicts[i].Document.ID, w.committedAt[i]
-		stored, key := storedOf(&w.docs[i]), keyHashOf(&w.docs[i])
+		stored, key := storedOf(&w.docs[i]), keyHashOf(w.docs[i].Key)
 		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
 			return o.number >= since && (o.removedID == id || key != 0 && o.key == key &&
 				o.stored == stored)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -33,70 +35,76 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	if len(docs) == 0 {
 		return nil
 	}
-	last := make(map[string]int, len(docs))
-	var keys []string
+	last := make(map[string]int, len(docs)) // the document that is stored for a key
 	for i := range docs {
-		if key := docs[i].Key; key != "" {
-			keys, last[key] = append(keys, key), i
-		}
+		last[docs[i].Key] = i
 	}
-	storedAs := func(i int) int { // the place of the document that is stored for document i
-		if docs[i].Key == "" {
-			return i
-		}
-		return last[docs[i].Key]
-	}
-	commit, err := x.commitKeys(ctx, keys, func(known map[string]Document) change {
-		var c change
+	if err := x.commitKeys(ctx, maps.Keys(last), func(known map[string]Document) (c change) {
 		for i := range docs {
-			if storedAs(i) == i {
-				old, found := known[docs[i].Key]
+			if key := docs[i].Key; key == "" || last[key] == i {
+				old, found := known[key]
 				c.store(&docs[i], old, found)
 			}
 		}
 		return c
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	for i := range docs {
-		docs[i].ID, docs[i].Added = docs[storedAs(i)].ID, docs[storedAs(i)].Added
+		if stored := &docs[last[docs[i].Key]]; stored.Key != "" {
+			docs[i].ID, docs[i].Added = stored.ID, stored.Added
+		}
 	}
-	return commit.Wait()
+	return nil
 }
 
 // commitKeys looks up the documents that have some keys, and commits the change that make makes of
-// them. Keys are looked up in a snapshot, before the commit lock is taken; keys that others have
-// written since are looked up again.
+// them. Keys are looked up in a snapshot, before the commit lock is taken. If others may have
+// written one of them since, all are looked up again.
 func (x *Index) commitKeys(
-	ctx context.Context, keys []string, make func(known map[string]Document) change,
-) (*store.Commit, error) {
+	ctx context.Context, keys iter.Seq[string], make func(known map[string]Document) change,
+) error {
 	since := x.recent.mark()
 	known, err := x.documentsOf(ctx, keys)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
-	if err := x.lookUpAgain(ctx, since, keys, known); err != nil {
-		return nil, err
-	}
-	if c := make(known); !c.empty() {
-		if err := x.applyChange(&c); err != nil {
-			return nil, err
+	return x.commit(func() (change, error) {
+		if x.recent.wroteKey(since, keys) {
+			if known, err = x.documentsOf(ctx, keys); err != nil {
+				return change{}, err
+			}
 		}
+		return make(known), nil
+	})
+}
+
+// commit applies the change that make returns, and waits until it and all earlier changes are as
+// durable as Options.Durability requires. make is called with the commit lock held.
+func (x *Index) commit(make func() (change, error)) error {
+	last, err := func() (*store.Commit, error) {
+		x.commitMu.Lock()
+		defer x.commitMu.Unlock()
+		c, err := make()
+		if err == nil && !c.empty() {
+			err = x.applyChange(&c)
+		}
+		return x.store.Last(), err
+	}()
+	if err != nil {
+		return err
 	}
-	return x.store.Last(), nil
+	return last.Wait()
 }
 
 // documentsOf returns the documents that have some keys.
 func (x *Index) documentsOf(
-	ctx context.Context, keys []string,
+	ctx context.Context, keys iter.Seq[string],
 ) (known map[string]Document, err error) {
 	known = make(map[string]Document)
 	r := x.reader()
 	defer func() { err = cmp.Or(err, r.close()) }()
-	for _, key := range keys {
+	for key := range keys {
 		d, found, err := r.byKey(key)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
@@ -106,33 +114,6 @@ func (x *Index) documentsOf(
 		}
 	}
 	return known, nil
-}
-
-// lookUpAgain brings the documents of some keys up to date with recent writes.
-func (x *Index) lookUpAgain(
-	ctx context.Context, since uint64, keys []string, known map[string]Document,
-) error {
-	parts, complete := x.recent.since(since)
-	written := make(map[uint64]bool)
-	for _, writes := range parts {
-		for i := range writes {
-			written[writes[i].key] = true
-		}
-	}
-	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
-		return complete && !written[keyHashOf(&Document{Key: key})]
-	})
-	if len(keys) == 0 {
-		return nil
-	}
-	newer, err := x.documentsOf(ctx, keys)
-	for _, key := range keys {
-		delete(known, key)
-		if d, found := newer[key]; found {
-			known[key] = d
-		}
-	}
-	return err
 }
 
 // change is the set of documents that one commit stores and removes.
@@ -401,31 +382,39 @@ func (r *recentWrites) add(w recentWrite) {
 func (r *recentWrites) note(c *change) {
 	for i := range c.remove {
 		d := &c.remove[i]
-		r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d), removedID: d.ID, by: c.by})
+		r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d.Key), removedID: d.ID, by: c.by})
 	}
 	for _, docs := range [][]*Document{c.add, c.update} {
 		for _, d := range docs {
-			r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d), by: c.by})
+			r.add(recentWrite{stored: storedOf(d), key: keyHashOf(d.Key), by: c.by})
 		}
 	}
 }
 
-// since returns the writes from a position on, in two parts; known is false if the ring no longer
-// has all of them.
-func (r *recentWrites) since(mark uint64) (parts [2][]recentWrite, known bool) {
+// since yields the writes from a position on. known is false if the ring no longer has all of them.
+func (r *recentWrites) since(mark uint64) (writes iter.Seq[*recentWrite], known bool) {
 	end := r.count.Load()
-	if end-mark > recentLimit {
-		return parts, false
+	return func(yield func(*recentWrite) bool) {
+		for n := max(mark, end-min(end, recentLimit)); n < end && yield(&r.ring[n%recentLimit]); {
+			n++
+		}
+	}, end-mark <= recentLimit
+}
+
+// wroteKey reports whether a document with one of some keys may have been written from a position
+// on.
+func (r *recentWrites) wroteKey(mark uint64, keys iter.Seq[string]) bool {
+	writes, known := r.since(mark)
+	written := make(map[uint64]bool)
+	for w := range writes {
+		written[w.key] = true
 	}
-	from, to := mark%recentLimit, end%recentLimit
-	switch {
-	case mark == end:
-	case from < to:
-		parts[0] = r.ring[from:to]
-	default:
-		parts[0], parts[1] = r.ring[from:], r.ring[:to]
+	for key := range keys {
+		if !known || key != "" && written[keyHashOf(key)] {
+			return true
+		}
 	}
-	return parts, true
+	return false
 }
 
 // affects reports whether a write may change the verdict of a document. stored is the document's
@@ -442,11 +431,11 @@ func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bo
 	return bits.OnesCount64(w.stored^stored) <= k
 }
 
-// keyHashOf returns the hash of the key of a document, or 0 if it has no key. A hash of 0 counts as
-// 1: two keys with equal hashes affect each other, which is harmless.
-func keyHashOf(d *Document) uint64 {
-	if d.Key == "" {
+// keyHashOf returns the hash of a key, or 0 if there is no key. A hash of 0 counts as 1: two keys
+// with equal hashes affect each other, which is harmless.
+func keyHashOf(key string) uint64 {
+	if key == "" {
 		return 0
 	}
-	return max(store.KeyHash(d.Key), 1)
+	return max(store.KeyHash(key), 1)
 }

@@ -14,7 +14,7 @@ import (
 const (
 	deleteChunk = 256     // documents that one commit removes
 	expireChunk = 64      // fewer, since no caller waits for an expiry
-	scanChunk   = 1 << 15 // records or IDs that are read in one snapshot
+	scanChunk   = 1 << 15 // records that are read in one snapshot
 )
 
 // Delete removes the documents with the given keys, and returns the number of removed documents. It
@@ -29,7 +29,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	slices.Sort(keys)
 	for chunk := range slices.Chunk(slices.Compact(keys), deleteChunk) {
 		n := 0
-		commit, err := x.commitKeys(ctx, chunk, func(known map[string]Document) (c change) {
+		if err := x.commitKeys(ctx, slices.Values(chunk), func(known map[string]Document) (c change) {
 			for _, key := range chunk {
 				if d, found := known[key]; found {
 					c.remove = append(c.remove, d)
@@ -37,11 +37,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 			}
 			n = len(c.remove)
 			return c
-		})
-		if err == nil {
-			err = commit.Wait()
-		}
-		if err != nil {
+		}); err != nil {
 			return deleted, err
 		}
 		deleted += n
@@ -78,7 +74,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 // findBare returns the stored fingerprints of the documents with these IDs, in ascending order,
 // that have no record. It reads the entries of table 0 if there may be any.
 func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uint64, err error) {
-	if x.Stats().Bare == 0 {
+	if x.countersNow().Bare == 0 {
 		return nil, nil
 	}
 	var without []uint64
@@ -91,32 +87,26 @@ func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uin
 			without = append(without, id)
 		}
 	}
+	if len(without) == 0 {
+		return nil, nil
+	}
 	bare = make(map[uint64]uint64)
-	for first, done := uint64(0), len(without) == 0; !done && err == nil; {
-		err = x.withView(func(v *store.View) error {
-			n := 0
-			for p, err := range v.Postings(first) {
-				if err := cmp.Or(err, ctx.Err()); err != nil {
-					return err
+	return bare, x.withView(func(v *store.View) error {
+		for p, err := range v.Postings(0) {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
+			for id := range p.IDs.All() {
+				if id > without[len(without)-1] {
+					break
 				}
-				if n >= scanChunk {
-					first = p.Stored
-					return nil
-				}
-				for id := range p.IDs.All() {
-					if n++; id > without[len(without)-1] {
-						break
-					}
-					if _, wanted := slices.BinarySearch(without, id); wanted {
-						bare[id] = p.Stored
-					}
+				if _, wanted := slices.BinarySearch(without, id); wanted {
+					bare[id] = p.Stored
 				}
 			}
-			done = true
-			return nil
-		})
-	}
-	return bare, err
+		}
+		return nil
+	})
 }
 
 // removeIDs removes the documents with these IDs that still reports as to be removed, in one
@@ -129,33 +119,22 @@ func (x *Index) removeIDs(
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	var c change
-	commit, err := func() (*store.Commit, error) {
-		x.commitMu.Lock()
-		defer x.commitMu.Unlock()
+	if err := x.commit(func() (c change, err error) {
 		for _, id := range ids {
 			d, found, err := x.storedByID(id, bare)
 			if err != nil {
-				return nil, err
+				return c, err
 			}
 			if found && x.counters.Documents-uint64(len(c.remove)) > least && still(&d) {
 				c.remove = append(c.remove, d)
 			}
 		}
-		if !c.empty() {
-			if err := x.applyChange(&c); err != nil {
-				return nil, err
-			}
-		}
-		return x.store.Last(), nil
-	}()
-	if err == nil {
-		err = commit.Wait()
-	}
-	if err != nil {
+		removed = len(c.remove)
+		return c, nil
+	}); err != nil {
 		return 0, err
 	}
-	return len(c.remove), nil
+	return removed, nil
 }
 
 // storedByID returns the document that has an ID. The commit lock must be held.
@@ -284,56 +263,62 @@ func (x *Index) deleteRecords(
 	ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool,
 	still func(*Document) bool,
 ) (deleted int, err error) {
-	for next := uint64(1); next != 0; {
-		var ids []uint64
-		if ids, next, err = x.pickRecords(ctx, next, pick); err != nil {
-			return deleted, err
-		}
-		for ids := range slices.Chunk(ids, chunk) {
-			n, err := x.removeIDs(ctx, ids, nil, least, still)
-			deleted += n
-			if err != nil {
-				return deleted, err
-			}
-		}
+	var ids []uint64
+	remove := func() error {
+		n, err := x.removeIDs(ctx, ids, nil, least, still)
+		deleted += n
+		ids = ids[:0]
+		return err
 	}
-	return deleted, nil
+	if err = x.eachRecord(ctx, func(r *store.Record) error {
+		if pick(r) {
+			ids = append(ids, r.ID)
+		}
+		if len(ids) < chunk {
+			return nil
+		}
+		return remove()
+	}); err != nil {
+		return deleted, err
+	}
+	err = remove()
+	return deleted, err
 }
 
-// pickRecords reads some records from an ID on, and returns the IDs of the records that pick
-// chooses, and the ID to go on with; 0 at the end.
-func (x *Index) pickRecords(
-	ctx context.Context, first uint64, pick func(*store.Record) bool,
-) (ids []uint64, next uint64, err error) {
-	err = x.withView(func(v *store.View) error {
-		n := 0
-		for r, err := range v.Records(first) {
-			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return err
+// eachRecord calls do with each record by ID. It opens a new view from time to time, so that no
+// view keeps deleted data for long.
+func (x *Index) eachRecord(ctx context.Context, do func(*store.Record) error) (err error) {
+	for next := uint64(1); next != 0 && err == nil; {
+		err = x.withView(func(v *store.View) error {
+			first, n := next, 0
+			next = 0
+			for r, err := range v.Records(first) {
+				if err := cmp.Or(err, ctx.Err()); err != nil {
+					return err
+				}
+				if n++; n > scanChunk {
+					next = r.ID
+					return nil
+				}
+				if err := do(&r); err != nil {
+					return err
+				}
 			}
-			if n == scanChunk {
-				next = r.ID
-				return nil
-			}
-			if n++; pick(&r) {
-				ids = append(ids, r.ID)
-			}
-		}
-		return nil
-	})
-	return ids, next, err
+			return nil
+		})
+	}
+	return err
 }
 
 // deleteOldest removes the documents that were stored first, by time, then ID, if there are more
 // than most.
 func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err error) {
-	s := x.Stats()
-	if s.Documents <= most || s.Documents == s.Bare {
+	c := x.countersNow()
+	if c.Documents <= most || c.Documents == c.Bare {
 		return 0, nil
 	}
 	left := most - most/expirySlack
-	excess := min(s.Documents-left, s.Documents-s.Bare)
-	last, ofLast, err := x.oldestSeconds(ctx, excess)
+	last, ofLast, err := x.oldestSeconds(ctx, min(c.Documents-left, c.Documents-c.Bare))
 	if err != nil {
 		return 0, err
 	}
@@ -360,16 +345,14 @@ func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint6
 		width := (span + timeBuckets - 1) / timeBuckets
 		clear(counts)
 		counted := uint64(0)
-		for next := uint64(1); next != 0; {
-			if _, next, err = x.pickRecords(ctx, next, func(r *store.Record) bool {
-				if r.Time >= first && r.Time-first < span {
-					counts[(r.Time-first)/width]++
-					counted++
-				}
-				return false
-			}); err != nil {
-				return 0, 0, err
+		if err := x.eachRecord(ctx, func(r *store.Record) error {
+			if r.Time >= first && r.Time-first < span {
+				counts[(r.Time-first)/width]++
+				counted++
 			}
+			return nil
+		}); err != nil {
+			return 0, 0, err
 		}
 		n = min(n, counted)
 		bucket := 0

@@ -408,6 +408,13 @@ func (x *Index) Stats() Stats {
 	return s
 }
 
+// countersNow returns the counters of this moment.
+func (x *Index) countersNow() store.Counters {
+	x.commitMu.Lock()
+	defer x.commitMu.Unlock()
+	return x.counters
+}
+
 // crowded describes the stored document that most different texts of its own site are duplicates
 // of, if there are many.
 func (x *Index) crowded() (texts uint64, message string) {
