@@ -317,14 +317,12 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	if known {
 		w.superseded[old.ID] = i
 	}
-	of, origin, found, err := w.match(ctx, r, i)
+	of, err := w.match(ctx, r, i)
 	switch {
 	case err != nil:
 		return err
-	case origin >= 0:
-		verdict.Status, verdict.Of, w.origin[i] = Duplicate, Match{Distance: of.Distance}, origin
-	case found:
-		verdict.Status, verdict.Of = Duplicate, of
+	case of != nil:
+		verdict.Status, verdict.Of, w.origin[i] = Duplicate, of.Match, of.Origin
 	case known:
 		verdict.Status, verdict.Of = Known, Match{Document: old,
 			Distance: old.Fingerprint.Distance(doc.Fingerprint)}
@@ -354,61 +352,35 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	return nil
 }
 
-// match returns the document that document i is a duplicate of. Either it is stored, or it is the
-// document origin of the window; then only the distance is set.
-func (w *window) match(
-	ctx context.Context, r *reader, i int,
-) (of Match, origin int, found bool, err error) {
+// match returns the document that document i is a duplicate of, or nil. Either it is stored, or it
+// is the document Origin of the window.
+func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate, error) {
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
-	inWindow := w.keptNear(i, rule.MaxDistance)
-	done := false
-	offer := func(c match.Candidate) error {
-		for err == nil && !done && len(inWindow) > 0 &&
-			rankOf(&inWindow[0]).before(rank{c.Distance, c.ID}) {
-			done, err = search.Offer(inWindow[0])
-			inWindow = inWindow[1:]
+	stored := r.candidates(ctx, w.hits[i], doc.Scope, func(id uint64, distance int) bool {
+		_, superseded := w.superseded[id]
+		return superseded || search.Full() && r.rulesOut(rule, id, distance, doc.Signature())
+	})
+	kept := w.keptNear(i, rule.MaxDistance)
+	return search.Find(func(yield func(match.Candidate, error) bool) {
+		for m, err := range stored {
+			c := match.Candidate{Match: m, Origin: -1}
+			for err == nil && len(kept) > 0 && compareCandidates(kept[0], c) < 0 {
+				if !yield(kept[0], nil) {
+					return
+				}
+				kept = kept[1:]
+			}
+			if !yield(c, err) {
+				return
+			}
 		}
-		if err == nil && !done {
-			done, err = search.Offer(c)
+		for _, c := range kept {
+			if !yield(c, nil) {
+				return
+			}
 		}
-		return err
-	}
-	for c, err := range r.hitIDs(w.hits[i]) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return of, -1, false, err
-		}
-		if _, skip := w.superseded[c.id]; skip {
-			continue
-		}
-		shingles, known := w.x.shingles.get(c.id)
-		if search.Full() && known && rule.RulesOut(int(c.hit.distance), shingles, doc.Signature()) {
-			continue
-		}
-		d, found, err := r.document(c.id, c.hit.stored)
-		if err == nil && found && d.Scope == doc.Scope {
-			err = offer(match.Candidate{Match: Match{Document: d, Distance: int(c.hit.distance)},
-				Origin: -1})
-		}
-		if err != nil {
-			return of, -1, false, err
-		}
-		if done {
-			break
-		}
-	}
-	for _, c := range inWindow {
-		if !done && err == nil {
-			done, err = search.Offer(c)
-		}
-	}
-	if !done && err == nil {
-		err = search.Finish()
-	}
-	if c := search.Found(); c != nil && err == nil {
-		return c.Match, c.Origin, true, nil
-	}
-	return of, -1, false, err
+	})
 }
 
 // keptNear returns the documents of the window that are within k bits of document i and are stored
@@ -422,19 +394,15 @@ func (w *window) keptNear(i, k int) (near []match.Candidate) {
 					Origin: j})
 		}
 	}
-	slices.SortFunc(near, func(a, b match.Candidate) int {
-		if rankOf(&a).before(rankOf(&b)) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(near, compareCandidates)
 	return near
 }
 
-// rankOf returns the rank of a candidate. A document of the window that has no ID yet comes after
-// all documents that have one.
-func rankOf(c *match.Candidate) rank {
-	return rank{c.Distance, cmp.Or(c.ID, 1<<63+uint64(c.Origin))}
+// compareCandidates compares candidates by distance, then ID. A document of the window that has no
+// ID yet comes after all documents that have one.
+func compareCandidates(a, b match.Candidate) int {
+	order := func(c *match.Candidate) uint64 { return cmp.Or(c.ID, 1<<63+uint64(c.Origin)) }
+	return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(order(&a), order(&b)))
 }
 
 // textsOf returns the different texts of the site of a document that are duplicates of it. It
@@ -456,16 +424,6 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	defer tables.Release()
 	stored, err := tables.Duplicates(c.ID)
 	return texts | stored.Texts, err
-}
-
-// rank orders matches by distance, then ID.
-type rank struct {
-	distance int
-	id       uint64
-}
-
-func (m rank) before(other rank) bool {
-	return cmp.Or(cmp.Compare(m.distance, other.distance), cmp.Compare(m.id, other.id)) < 0
 }
 
 // recheckAndCommit commits the documents from one to the one before another. Documents that recent

@@ -61,22 +61,6 @@ func (x *Index) validate(docs []Document) error {
 	return nil
 }
 
-// matching loads the document of a hit, and reports whether it is stored in the scope of a query
-// and matches the query by the rule. Cached Shingles that are too far rule the document out without
-// a read of its record.
-func (r *reader) matching(c hitID, q *Query) (d Document, matches bool, err error) {
-	rule, distance := r.x.rule(r.s.plan), int(c.hit.distance)
-	if shingle, known := r.x.shingles.get(c.id); known &&
-		rule.RulesOut(distance, shingle, q.Signature) {
-		return Document{}, false, nil
-	}
-	d, found, err := r.document(c.id, c.hit.stored)
-	if err != nil || !found {
-		return Document{}, false, err
-	}
-	return d, d.Scope == q.Scope && rule.Allows(distance, d.Signature(), q.Signature), nil
-}
-
 // document returns the document of an entry, and whether it is stored in the snapshot of the
 // reader. Its record decides; an entry without a record is valid unless its ID has been removed.
 func (r *reader) document(id, stored uint64) (d Document, found bool, err error) {

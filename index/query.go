@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/store"
 )
@@ -46,108 +47,109 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 // query searches within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, storedOfQuery(q), k)
-	if err != nil {
+	if err != nil || len(hits) == 0 {
 		return nil, err
 	}
 	return r.matches(ctx, q, hits)
 }
 
 // matches returns the documents of hits, which are sorted, that match a query.
-func (r *reader) matches(ctx context.Context, q *Query, hits []hit) ([]Match, error) {
-	var matches []Match
-	for c, err := range r.hitIDs(hits) {
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return nil, err
-		}
-		d, ok, err := r.matching(c, q)
+func (r *reader) matches(ctx context.Context, q *Query, hits []hit) (matches []Match, err error) {
+	rule := r.x.rule(r.s.plan)
+	for m, err := range r.candidates(ctx, hits, q.Scope, func(id uint64, distance int) bool {
+		return r.rulesOut(rule, id, distance, q.Signature)
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
+		if !rule.Allows(m.Distance, m.Signature(), q.Signature) {
 			continue
 		}
-		matches = append(matches, Match{Document: d, Distance: int(c.hit.distance)})
-		if len(matches) == q.Limit {
+		if matches = append(matches, m); len(matches) == q.Limit {
 			break
 		}
 	}
 	return matches, nil
 }
 
-// hitID is the ID of a document of a hit. The document may have been removed, or may not match.
-type hitID struct {
-	id  uint64
-	hit *hit
+// rulesOut reports whether the cached Shingles of a document show that it does not match.
+func (r *reader) rulesOut(rule match.Rule, id uint64, distance int, s fingerprint.Signature) bool {
+	shingles, known := r.x.shingles.get(id)
+	return known && rule.RulesOut(distance, shingles, s)
 }
 
-// hitIDs yields the IDs of the hits by (distance, ID), and reads the IDs of a hit only when its
-// distance is reached. Hits must be sorted by distance.
-func (r *reader) hitIDs(hits []hit) iter.Seq2[hitID, error] {
-	return func(yield func(hitID, error) bool) {
-		for len(hits) > 0 {
-			n := 1
-			for n < len(hits) && hits[n].distance == hits[0].distance {
-				n++
-			}
-			if more, err := r.hitIDsAt(hits[:n], yield); err != nil {
-				yield(hitID{}, err)
-				return
-			} else if !more {
+// candidates yields the documents of hits in a scope, by distance, then ID. Hits must be sorted by
+// distance. candidates does not read the records of the documents that skip rules out by ID and
+// distance.
+func (r *reader) candidates(
+	ctx context.Context, hits []hit, scope string, skip func(id uint64, distance int) bool,
+) iter.Seq2[Match, error] {
+	return func(yield func(Match, error) bool) {
+		for ids, err := range r.hitIDs(hits) {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				yield(Match{}, err)
 				return
 			}
-			hits = hits[n:]
+			distance := int(ids.hit.distance)
+			if skip(ids.id, distance) {
+				continue
+			}
+			d, found, err := r.document(ids.id, ids.hit.stored)
+			if err == nil && (!found || d.Scope != scope) {
+				continue
+			}
+			if !yield(Match{Document: d, Distance: distance}, err) || err != nil {
+				return
+			}
 		}
 	}
 }
 
-// hitIDsAt yields the IDs of hits at one distance, and reports whether more are wanted.
-func (r *reader) hitIDsAt(hits []hit, yield func(hitID, error) bool) (more bool, err error) {
-	var h documentHeap
-	for i := range hits {
-		ids, err := r.documentIDs(&hits[i])
-		if err != nil {
-			return false, err
-		}
-		if id, err := ids.next(); err != nil {
-			return false, err
-		} else if id != 0 {
-			h = append(h, documentsOfHit{hitID{id, &hits[i]}, ids})
+// hitIDs yields each ID of the hits, by distance, then ID. It reads the IDs of a hit only if
+// its distance is reached. The documents may have been removed.
+func (r *reader) hitIDs(hits []hit) iter.Seq2[*documentIDs, error] {
+	return func(yield func(*documentIDs, error) bool) {
+		for next := 0; next < len(hits); {
+			var h idHeap // of the hits at one distance
+			for n := next; next < len(hits) && hits[next].distance == hits[n].distance; next++ {
+				ids, err := r.documentIDs(&hits[next])
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if ids.id != 0 {
+					h = append(h, ids)
+				}
+			}
+			heap.Init(&h)
+			for len(h) > 0 {
+				if !yield(h[0], nil) {
+					return
+				}
+				if err := h[0].next(); err != nil {
+					yield(nil, err)
+					return
+				}
+				if h[0].id != 0 {
+					heap.Fix(&h, 0)
+				} else {
+					heap.Pop(&h)
+				}
+			}
 		}
 	}
-	heap.Init(&h)
-	for len(h) > 0 {
-		if !yield(h[0].hitID, nil) {
-			return false, nil
-		}
-		id, err := h[0].ids.next()
-		switch {
-		case err != nil:
-			return false, err
-		case id == 0:
-			heap.Pop(&h)
-		default:
-			h[0].id = id
-			heap.Fix(&h, 0)
-		}
-	}
-	return true, nil
 }
 
-// documentHeap orders the documents of hits at one distance by their next ID.
-type documentHeap []documentsOfHit
+// idHeap orders hits by the ID that is next.
+type idHeap []*documentIDs
 
-type documentsOfHit struct {
-	hitID
-	ids *documentIDs
-}
-
-func (h documentHeap) Len() int           { return len(h) }
-func (h documentHeap) Less(i, j int) bool { return h[i].id < h[j].id }
-func (h documentHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *documentHeap) Push(d any)        { *h = append(*h, d.(documentsOfHit)) }
-func (h *documentHeap) Pop() any {
+func (h idHeap) Len() int           { return len(h) }
+func (h idHeap) Less(i, j int) bool { return h[i].id < h[j].id }
+func (h idHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *idHeap) Push(ids any)      { *h = append(*h, ids.(*documentIDs)) }
+func (h *idHeap) Pop() any {
 	last := len(*h) - 1
-	d := (*h)[last]
+	ids := (*h)[last]
 	*h = (*h)[:last]
-	return d
+	return ids
 }

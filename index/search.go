@@ -393,8 +393,10 @@ func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 // documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the
 // packed ones, then the IDs of the live entries, which are always larger.
 type documentIDs struct {
-	r      *reader
-	hit    *hit
+	r   *reader
+	hit *hit
+	id  uint64 // of this step; 0 at the end
+
 	packed func() (uint64, bool)
 	live   []uint64 // read ahead
 	from   uint64   // the first ID of the next read; 0: there are no more
@@ -403,50 +405,49 @@ type documentIDs struct {
 // liveAhead is the number of live IDs that are read at a time.
 const liveAhead = 64
 
+// documentIDs returns the IDs of a hit, at the first one.
 func (r *reader) documentIDs(h *hit) (*documentIDs, error) {
 	ids := &documentIDs{r: r, hit: h}
-	if h.id != 0 {
-		ids.packed = store.NewIDs(h.id).Iterator()
-		return ids, nil
-	}
 	packed, err := r.packedIDs(h)
 	if err != nil {
 		return nil, err
 	}
 	ids.packed = packed.Iterator()
-	if r.v != nil && r.s.mayBeLive(h.stored) {
+	if h.id == 0 && r.v != nil && r.s.mayBeLive(h.stored) {
 		ids.from = 1
 	}
-	return ids, nil
+	return ids, ids.next()
 }
 
 func (r *reader) packedIDs(h *hit) (store.IDs, error) {
-	if h.block >= 0 {
+	switch {
+	case h.id != 0:
+		return store.NewIDs(h.id), nil
+	case h.block >= 0:
 		return r.s.tables.Packed(0).PostingAt(int(h.block), int(h.at))
-	}
-	if !r.s.packed.MayContain(h.stored) {
+	case !r.s.packed.MayContain(h.stored):
 		return store.IDs{}, nil
 	}
 	return r.s.tables.PackedIDs(h.stored)
 }
 
-// next returns the next ID; 0 if there is none.
-func (d *documentIDs) next() (id uint64, err error) {
-	if id, ok := d.packed(); ok {
-		return id, nil
+// next goes on to the next ID.
+func (d *documentIDs) next() (err error) {
+	var more bool
+	if d.id, more = d.packed(); more {
+		return nil
 	}
 	if len(d.live) == 0 && d.from > 0 {
 		if d.live, err = d.r.v.AppendLive(d.live[:0], d.hit.stored, d.from, liveAhead); err != nil {
-			return 0, err
+			return err
 		}
 		d.from = 0
 		if n := len(d.live); n == liveAhead {
 			d.from = d.live[n-1] + 1
 		}
 	}
-	if len(d.live) == 0 {
-		return 0, nil
+	if len(d.live) > 0 {
+		d.id, d.live = d.live[0], d.live[1:]
 	}
-	id, d.live = d.live[0], d.live[1:]
-	return id, nil
+	return nil
 }

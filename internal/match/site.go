@@ -1,6 +1,7 @@
 package match
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/neardup/neardup/internal/duplicates"
@@ -50,8 +51,6 @@ type Search struct {
 	seen      int         // number of candidates
 	sample    []Candidate // the first documents of the site
 	waiting   []Candidate // that the rule allows, and are not decided
-
-	found *Candidate
 }
 
 // NewSearch begins a search. texts returns the different texts of the candidate's site that are
@@ -71,50 +70,43 @@ func (s *Search) Full() bool {
 	return s.siteTexts < 0 || s.seen >= mostCandidates || len(s.sample) > siteSample
 }
 
-// Found returns the document that the page is a duplicate of; nil if there is none.
-func (s *Search) Found() *Candidate { return s.found }
-
-// Offer takes the next candidate. It reports whether the search is over.
-func (s *Search) Offer(c Candidate) (done bool, err error) {
-	a, b := s.page.Signature(), c.Signature()
-	allowed := s.rule.Allows(c.Distance, a, b)
-	if s.siteTexts >= 0 && !b.Shingles.IsZero() && b.Tokens > 0 &&
-		duplicates.SameSite(s.page.Key, c.Key) {
-		c.site, c.far = true, ShingleDistance(c.Distance, a, b)
-		if !s.Full() {
-			s.sample = append(s.sample, c)
+// Find returns the document that the page is a duplicate of, or nil. The candidates must be in the
+// order of (distance, ID).
+func (s *Search) Find(candidates iter.Seq2[Candidate, error]) (*Candidate, error) {
+	for c, err := range candidates {
+		if err != nil {
+			return nil, err
+		}
+		a, b := s.page.Signature(), c.Signature()
+		if s.siteTexts >= 0 && !b.Shingles.IsZero() && b.Tokens > 0 &&
+			duplicates.SameSite(s.page.Key, c.Key) {
+			c.site, c.far = true, ShingleDistance(c.Distance, a, b)
+			if !s.Full() {
+				s.sample = append(s.sample, c)
+			}
+		}
+		s.seen++
+		if s.rule.Allows(c.Distance, a, b) {
+			s.waiting = append(s.waiting, c)
+		}
+		if len(s.waiting) > 0 && (s.Full() || s.certain(&s.waiting[0])) {
+			if found, err := s.decide(); found != nil || err != nil {
+				return found, err
+			}
 		}
 	}
-	s.seen++
-	if allowed {
-		s.waiting = append(s.waiting, c)
-	}
-	if len(s.waiting) > 0 && (s.Full() || s.certain(&s.waiting[0])) {
-		return s.decide()
-	}
-	return false, nil
-}
-
-// Finish ends the search: there are no more candidates.
-func (s *Search) Finish() error {
-	_, err := s.decide()
-	return err
+	return s.decide()
 }
 
 // decide looks for a document among the candidates that wait.
-func (s *Search) decide() (done bool, err error) {
+func (s *Search) decide() (*Candidate, error) {
 	for i := range s.waiting {
-		near, err := s.near(&s.waiting[i])
-		if err != nil {
-			return false, err
-		}
-		if near {
-			s.found = &s.waiting[i]
-			return true, nil
+		if near, err := s.near(&s.waiting[i]); near || err != nil {
+			return &s.waiting[i], err
 		}
 	}
 	s.waiting = s.waiting[:0]
-	return false, nil
+	return nil, nil
 }
 
 // certain reports whether an allowed candidate is a match whatever other documents there are.

@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/neardup/neardup/internal/duplicates"
@@ -21,34 +22,17 @@ func TestSiteSample(t *testing.T) {
 	for _, place := range []int{0, 5, 16, 17, 20} {
 		s := NewSearch(Default(3), SiteTexts, &page,
 			func(*Candidate) (duplicates.Texts, error) { return 0, nil })
-		done := false
-		offer := func(c Candidate) {
-			t.Helper()
-			if done {
-				return
+		found, err := s.Find(func(yield func(Candidate, error) bool) {
+			// 8 documents at 80 bits, and 16 at 10 bits that are too short to match
+			for i, bits := range append(slices.Repeat([]int{80}, 8), slices.Repeat([]int{10}, 16)...) {
+				if i == place && !yield(candidate(100, 30, 1000), nil) ||
+					!yield(candidate(i+1, bits, 100), nil) {
+					return
+				}
 			}
-			var err error
-			if done, err = s.Offer(c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range 24 { // 8 documents at 80 bits, and 16 at 10 bits that are too short to match
-			if i == place {
-				offer(candidate(100, 30, 1000))
-			}
-			bits := 10
-			if i < 8 {
-				bits = 80
-			}
-			offer(candidate(i+1, bits, 100))
-		}
-		if !done {
-			if err := s.Finish(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if found := s.Found(); found == nil || found.ID != 100 {
-			t.Errorf("a candidate after %d documents: found %+v", place, found)
+		})
+		if err != nil || found == nil || found.ID != 100 {
+			t.Errorf("a candidate after %d documents: found %+v, %v", place, found, err)
 		}
 	}
 }
