@@ -350,8 +350,8 @@ func (x *Index) announce(c *change) {
 //
 // All methods but mark need the commit lock.
 type recentWrites struct {
-	ring  [recentLimit]recentWrite
-	count atomic.Uint64 // writes so far; number n is in ring[n%recentLimit]
+	ring  []recentWrite
+	count atomic.Uint64 // writes so far; number n is in ring[n%len(ring)]
 }
 
 // recentLimit bounds the memory for recent writes. If more writes than that come between the
@@ -374,7 +374,7 @@ func (r *recentWrites) mark() uint64 { return r.count.Load() }
 func (r *recentWrites) add(w recentWrite) {
 	n := r.count.Load()
 	w.number = n
-	r.ring[n%recentLimit] = w
+	*r.at(n) = w
 	r.count.Store(n + 1)
 }
 
@@ -393,13 +393,15 @@ func (r *recentWrites) note(c *change) {
 
 // since yields the writes from a position on. known is false if the ring no longer has all of them.
 func (r *recentWrites) since(mark uint64) (writes iter.Seq[*recentWrite], known bool) {
-	end := r.count.Load()
+	end, limit := r.count.Load(), uint64(len(r.ring))
 	return func(yield func(*recentWrite) bool) {
-		for n := max(mark, end-min(end, recentLimit)); n < end && yield(&r.ring[n%recentLimit]); {
+		for n := max(mark, end-min(end, limit)); n < end && yield(r.at(n)); {
 			n++
 		}
-	}, end-mark <= recentLimit
+	}, end-mark <= limit
 }
+
+func (r *recentWrites) at(n uint64) *recentWrite { return &r.ring[n%uint64(len(r.ring))] }
 
 // wroteKey reports whether a document with one of some keys may have been written from a position
 // on.

@@ -98,7 +98,8 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 			ids = append(ids, 3)
 		}
 		if c.others {
-			others := make([]index.Document, 2*index.RecentLimit)
+			x.ListWrites(3)
+			others := make([]index.Document, 8)
 			for i := range others {
 				others[i].Fingerprint = 1 << 63
 			}

@@ -25,5 +25,6 @@ func SetBatchLimits(queries int, hits int64) (restore func()) {
 	return func() { batchWindow, maxBatchHits = queriesBefore, hitsBefore }
 }
 
-// RecentLimit is the number of recent writes that an index lists.
-const RecentLimit = recentLimit
+// ListWrites sets the number of recent writes that an index lists. It must be called before all
+// other methods.
+func (x *Index) ListWrites(n int) { x.recent.ring = make([]recentWrite, n) }

@@ -89,6 +89,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 		rewriting: make(chan struct{}, 1),
 		expiring:  make(chan struct{}, 1),
 	}
+	x.recent.ring = make([]recentWrite, recentLimit)
 	x.recent.count.Store(1) // 0 is the position of a reader without a view
 	x.stopping, x.stop = context.WithCancelCause(context.Background())
 	if opts != nil {

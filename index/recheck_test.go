@@ -95,8 +95,11 @@ func TestRecheckAtCommit(t *testing.T) {
 // the commit of the part. It is removed alone, or with more documents than the index lists. A
 // later document of the window that matched it must be New.
 func TestRemovedRightAfterItsCommit(t *testing.T) {
-	for _, more := range []int{0, 2 * index.RecentLimit} {
+	for _, more := range []int{0, 8} {
 		x, docs := openForParts(t, index.Options{KeepDuplicates: true})
+		if more > 0 {
+			x.ListWrites(more)
+		}
 		others := make([]index.Document, more)
 		for i := range others {
 			others[i].Fingerprint = 1 << 63

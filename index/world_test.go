@@ -117,6 +117,9 @@ func (w *world) open() (err error) {
 	if w.index, err = index.Open(w.dir, &w.options); err != nil {
 		return err
 	}
+	if w.rng.IntN(2) == 0 { // so few that the index does not know the writes of others
+		w.index.ListWrites(1 + w.rng.IntN(20))
+	}
 	w.rule = indextest.RuleOf(w.options, w.index.Plan().MaxDistance)
 	return nil
 }
