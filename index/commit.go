@@ -244,9 +244,11 @@ func (x *Index) count(counts []duplicateOf) {
 // writeCounts adds the counts that are not stored yet to a batch.
 func (x *Index) writeCounts(batch *store.Batch) {
 	x.duplicates.Each(batch.AddDuplicates)
-	if ids, changed := x.duplicates.Crowded(); changed {
-		batch.SetCrowded(ids)
+	var crowded []uint64
+	for _, p := range x.duplicates.Crowded() {
+		crowded = append(crowded, p.ID)
 	}
+	batch.SetCrowded(crowded)
 }
 
 // storeCounts stores the counts that are not stored yet, if there are more than most. It does not

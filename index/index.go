@@ -419,10 +419,11 @@ func (x *Index) countersNow() store.Counters {
 // crowded describes the stored document that most different texts of its own site are duplicates
 // of, if there are many.
 func (x *Index) crowded() (texts uint64, message string) {
-	p, found := x.duplicates.Most()
-	if !found {
+	pages := x.duplicates.Crowded()
+	if len(pages) == 0 {
 		return 0, ""
 	}
+	p := pages[0]
 	name := fmt.Sprintf("%.200q", p.Key)
 	if p.Key == "" {
 		name = fmt.Sprintf("document %d", p.ID)

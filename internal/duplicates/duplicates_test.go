@@ -59,7 +59,7 @@ func TestTextsEstimate(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var table Table
-	if _, found := table.Most(); found || table.Len() != 0 || table.Pending(1) != (Count{}) {
+	if len(table.Crowded()) > 0 || table.Len() != 0 || table.Pending(1) != (Count{}) {
 		t.Fatal("the zero Table is not empty")
 	}
 	for i := range uint64(40) {
@@ -73,14 +73,9 @@ func TestTable(t *testing.T) {
 	if got, want := table.Pending(8), (Count{40, TextOf(3)}); got != want {
 		t.Errorf("document 8: %+v, want %+v", got, want)
 	}
-	if most, found := table.Most(); !found || most.ID != 7 || most.Key != "https://a.example/" {
-		t.Errorf("most: %+v, %v", most, found)
-	}
-	if ids, changed := table.Crowded(); !changed || !slices.Equal(ids, []uint64{7}) {
-		t.Errorf("crowded: %d, changed %v", ids, changed)
-	}
-	if _, changed := table.Crowded(); changed {
-		t.Error("the crowded documents change without a reason")
+	crowded := table.Crowded()
+	if len(crowded) != 1 || crowded[0].ID != 7 || crowded[0].Key != "https://a.example/" {
+		t.Errorf("crowded: %+v", crowded)
 	}
 	var stored []string
 	table.Each(func(id uint64, c Count) { stored = append(stored, fmt.Sprint(id, c.Checks)) })
@@ -91,15 +86,12 @@ func TestTable(t *testing.T) {
 	if table.Len() != 0 || table.Pending(7) != (Count{}) {
 		t.Error("counts are pending after they were stored")
 	}
-	if _, found := table.Most(); !found {
+	if !slices.Equal(table.Crowded(), crowded) {
 		t.Error("documents are forgotten when counts are stored")
 	}
 	table.Remove(7)
-	if most, found := table.Most(); found {
-		t.Errorf("most after the removal: %+v", most)
-	}
-	if ids, changed := table.Crowded(); !changed || len(ids) > 0 {
-		t.Errorf("crowded after the removal: %d, changed %v", ids, changed)
+	if crowded := table.Crowded(); len(crowded) > 0 {
+		t.Errorf("crowded after the removal: %+v", crowded)
 	}
 }
 
@@ -115,7 +107,7 @@ func TestTableIsBounded(t *testing.T) {
 			t.Fatalf("%d documents are followed", len(table.pages))
 		}
 	}
-	if ids, _ := table.Crowded(); !slices.Equal(ids, []uint64{1, 2, 3}) {
-		t.Errorf("crowded: %d", ids)
+	if crowded := table.Crowded(); len(crowded) != 3 || crowded[0].ID != 1 || crowded[2].ID != 3 {
+		t.Errorf("crowded: %+v", crowded)
 	}
 }

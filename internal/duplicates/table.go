@@ -2,6 +2,7 @@ package duplicates
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -22,106 +23,69 @@ type Page struct {
 	Texts Texts  // since the document is followed
 }
 
-// crowded reports whether the document has ManyTexts.
-func (p *Page) crowded() bool { return p.Texts.Estimate() >= ManyTexts }
-
 // Table holds counts that are not stored yet, and follows documents that different texts of their
 // own site are duplicates of. At most 2,048 documents are followed: if there are more, the half
-// with fewer texts is forgotten. The zero Table is empty. Calls of Pending and Most may run at the
-// same time as others.
+// with fewer texts is forgotten. The zero Table is empty. It is safe for concurrent use.
 type Table struct {
 	mu      sync.Mutex
 	pending map[uint64]Count
-	pages   map[uint64]*Page
-	changed bool // the crowded documents may be others than Crowded returned last
-
-	returned int // documents that Crowded returned last
+	pages   map[uint64]Page
 }
 
 // Add counts a duplicate of a document. texts is empty if the text of the duplicate is the
 // document's or it is of another site.
 func (t *Table) Add(id uint64, key string, texts Texts) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.pending == nil {
 		t.pending = make(map[uint64]Count)
 	}
 	t.pending[id] = t.pending[id].Add(Count{1, texts})
+	t.mu.Unlock()
 	if texts != 0 {
-		t.follow(Page{id, key, texts})
+		t.Follow(Page{id, key, texts})
 	}
 }
 
-// Follow begins to follow a document whose texts are known.
+// Follow adds the texts of a document, which is followed from now on.
 func (t *Table) Follow(p Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.follow(p)
-}
-
-func (t *Table) follow(p Page) {
-	if known := t.pages[p.ID]; known != nil {
-		before := known.crowded()
+	known, found := t.pages[p.ID]
+	switch {
+	case found:
 		known.Texts |= p.Texts
-		t.changed = t.changed || known.crowded() != before && t.returned < maxCrowded
-		return
-	}
-	if len(t.pages) >= maxPages {
+		p = known
+	case len(t.pages) >= maxPages:
 		for _, forgotten := range t.mostFirst()[maxPages/2:] {
 			delete(t.pages, forgotten.ID)
 		}
+	case t.pages == nil:
+		t.pages = make(map[uint64]Page)
 	}
 	if len(p.Key) > maxKeyBytes {
 		p.Key = ""
 	}
-	if t.pages == nil {
-		t.pages = make(map[uint64]*Page)
-	}
-	t.pages[p.ID] = &p
-	t.changed = t.changed || p.crowded() && t.returned < maxCrowded
+	t.pages[p.ID] = p
 }
 
 // mostFirst returns the documents that are followed by their number of texts, then ID.
 func (t *Table) mostFirst() []Page {
-	pages := make([]Page, 0, len(t.pages))
-	for _, p := range t.pages {
-		pages = append(pages, *p)
-	}
-	slices.SortFunc(pages, func(a, b Page) int {
+	return slices.SortedFunc(maps.Values(t.pages), func(a, b Page) int {
 		return cmp.Or(cmp.Compare(b.Texts.AtLeast(), a.Texts.AtLeast()), cmp.Compare(a.ID, b.ID))
 	})
+}
+
+// Crowded returns the documents with ManyTexts and more, the largest first, at most 64.
+func (t *Table) Crowded() []Page {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pages := t.mostFirst()
+	for n := range pages {
+		if n == maxCrowded || pages[n].Texts.Estimate() < ManyTexts {
+			return pages[:n]
+		}
+	}
 	return pages
-}
-
-// Crowded returns the IDs of the documents with ManyTexts and more, the largest first, at most 64,
-// and whether they may have changed since the last call.
-func (t *Table) Crowded() (ids []uint64, changed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.changed {
-		return nil, false
-	}
-	t.changed = false
-	for _, p := range t.mostFirst()[:min(len(t.pages), maxCrowded)] {
-		if p.crowded() {
-			ids = append(ids, p.ID)
-		}
-	}
-	t.returned = len(ids)
-	return ids, true
-}
-
-// Most returns the crowded document with most texts, and whether there is one.
-func (t *Table) Most() (most Page, found bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range t.pages {
-		if more := cmp.Compare(p.Texts.AtLeast(), most.Texts.AtLeast()); more > 0 || more == 0 &&
-			p.ID < most.ID {
-			most = *p
-		}
-	}
-	return most, most.crowded()
 }
 
 // Pending returns the count of a document that is not stored yet.
@@ -142,12 +106,7 @@ func (t *Table) Len() int {
 func (t *Table) Each(store func(id uint64, c Count)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ids := make([]uint64, 0, len(t.pending))
-	for id := range t.pending {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(t.pending)) {
 		store(id, t.pending[id])
 	}
 }
@@ -164,9 +123,6 @@ func (t *Table) Stored() {
 func (t *Table) Remove(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.pages[id]; p != nil && p.crowded() {
-		t.changed = true
-	}
 	delete(t.pending, id)
 	delete(t.pages, id)
 }
