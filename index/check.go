@@ -202,14 +202,14 @@ collect:
 
 // processWindow searches for all documents in one snapshot, decides them and commits the results.
 // Documents are decided and committed while later ones are searched. The verdicts hold once the
-// commit is durable. With an error come the verdicts of the documents that were committed before
-// it.
+// commit is durable. There are fewer verdicts than documents if the window had to end early, or if
+// an error occurred.
 func (x *Index) processWindow(
 	ctx context.Context, docs []Document,
 ) (verdicts []Verdict, last *store.Commit, err error) {
 	w := &window{x: x, docs: docs, verdicts: make([]Verdict, len(docs)),
-		hits: make([][]hit, len(docs)), committedAt: make([]uint64, len(docs)),
-		origin: slices.Repeat([]int{-1}, len(docs)), superseded: make(map[uint64]int)}
+		hits: make([][]hit, len(docs)), origin: make([]int, len(docs)),
+		superseded: make(map[uint64]bool)}
 	w.searching, w.committing = searchChunk, commitLimit
 	if searching, committing, set := testhook.Parts(ctx); set {
 		w.searching, w.committing = searching, committing
@@ -220,18 +220,18 @@ func (x *Index) processWindow(
 		return nil, nil, err
 	}
 	defer closeAll(readers, &err)
-	w.state = readers[0].s
 	committed, decided := 0, 0
 	for searched, failed := range w.search(ctx, readers) {
 		for err = failed; err == nil && decided < searched; decided++ {
 			err = w.decide(ctx, readers[0], decided)
 		}
+		ends := false
 		if err == nil && (decided == len(docs) || decided-committed >= w.committing) {
-			if err = w.recheckAndCommit(ctx, committed, decided); err == nil {
+			if ends, err = w.commit(ctx, committed, decided); err == nil {
 				committed = decided
 			}
 		}
-		if err != nil {
+		if err != nil || ends {
 			break
 		}
 	}
@@ -246,12 +246,9 @@ type window struct {
 
 	searching, committing int // documents that are searched, and committed, together
 
-	since       uint64   // the snapshot shows all recent writes before this position
-	state       *state   // of the snapshot
-	committedAt []uint64 // per document, the position of the first recent write after its commit
-	hits        [][]hit  // per document, the stored fingerprints within k bits
-	// per document, the document of the window that it is a duplicate of, or -1
-	origin []int
+	since  uint64  // the snapshot shows all recent writes before this position
+	hits   [][]hit // per document, the stored fingerprints within k bits
+	origin []int   // per document, the document of the window that it is a duplicate of, or -1
 
 	// documents of the window that are to be stored, or are stored
 	kept []int
@@ -260,7 +257,7 @@ type window struct {
 	// superseded has the IDs of stored documents that do not count, since a document of the window
 	// counts instead: the earlier versions of documents, and the documents of the window after
 	// their commit.
-	superseded map[uint64]int
+	superseded map[uint64]bool
 	change     change        // decided and not committed
 	last       *store.Commit // the newest commit that the verdicts depend on
 }
@@ -315,7 +312,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 		return err
 	}
 	if known {
-		w.superseded[old.ID] = i
+		w.superseded[old.ID] = true
 	}
 	of, err := w.match(ctx, r, i)
 	switch {
@@ -358,8 +355,7 @@ func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate,
 	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
 	stored := r.candidates(ctx, w.hits[i], doc.Scope, func(id uint64, distance int) bool {
-		_, superseded := w.superseded[id]
-		return superseded || search.Full() && r.rulesOut(rule, id, distance, doc.Signature())
+		return w.superseded[id] || search.Full() && r.rulesOut(rule, id, distance, doc.Signature())
 	})
 	kept := w.keptNear(i, rule.MaxDistance)
 	return search.Find(func(yield func(match.Candidate, error) bool) {
@@ -426,140 +422,91 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	return texts | stored.Texts, err
 }
 
-// recheckAndCommit commits the documents from one to the one before another. Documents that recent
-// writes of others affect are decided again first, on the newest state, which cannot change under
-// the commit lock.
-func (w *window) recheckAndCommit(ctx context.Context, from, to int) error {
+// commit commits the documents from one to the one before another. If recent writes of others may
+// change a verdict on them, it decides them again first, in the newest state, which cannot change
+// under the commit lock. The window must then end, since the searches for its other documents are
+// of an older state.
+func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error) {
 	x := w.x
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
-	others := w.othersSince()
-	if affected := w.affected(others, from, to); len(affected) > 0 {
-		if err := w.decideAgain(ctx, others, from, to, affected); err != nil {
-			return err
+	if ends = w.affected(from, to); ends {
+		if err := w.decideAgain(ctx, from, to); err != nil {
+			return true, err
 		}
 	}
 	if w.change.empty() {
 		x.count(w.change.counts)
-		if err := x.storeCounts(maxPendingCounts); err != nil {
-			return err
-		}
+		err = x.storeCounts(maxPendingCounts)
 	} else {
 		w.change.by = w
-		if err := x.applyChange(&w.change); err != nil {
-			return err
-		}
+		err = x.applyChange(&w.change)
+	}
+	if err != nil {
+		return ends, err
 	}
 	w.change = change{}
 	// Every verdict depends only on commits that are applied now. CheckAndAddBatch waits for the
 	// last of them.
 	w.last = x.store.Last()
 	for i := from; i < to; i++ { // all documents before i have their IDs now
-		w.committedAt[i] = x.recent.mark()
 		if id := w.verdicts[i].Document.ID; id != 0 {
-			w.superseded[id] = i
+			w.superseded[id] = true
 		}
 		if j := w.origin[i]; j >= 0 {
 			w.verdicts[i].Of.Document = w.verdicts[j].Document
 		}
 	}
-	return nil
+	return ends, nil
 }
 
-// othersWrites are the writes of other windows since the snapshot of a window.
-type othersWrites struct {
-	writes []recentWrite
-	all    bool // there were too many to list: anything may have been written
-}
-
-func (w *window) othersSince() (others othersWrites) {
+// affected reports whether the writes of others since the snapshot may have changed a verdict on
+// the documents in a range.
+func (w *window) affected(from, to int) bool {
 	writes, known := w.x.recent.since(w.since)
+	if !known {
+		return true
+	}
+	var others []recentWrite
 	for write := range writes {
 		if write.by != w {
-			others.writes = append(others.writes, *write)
+			others = append(others, *write)
 		}
 	}
-	others.all = !known
-	return others
-}
-
-// affected returns the documents in a range whose verdicts the writes of others may have changed.
-func (w *window) affected(others othersWrites, from, to int) (affected []int) {
-	if !others.all && len(others.writes) == 0 {
-		return nil
-	}
 	k, neighbours := w.x.Plan().MaxDistance, w.x.opts.siteTexts() >= 0
-	for i := from; i < to; i++ {
+	for i := from; i < to && len(others) > 0; i++ {
 		of := w.verdicts[i].Of.ID
 		if j := w.origin[i]; j >= 0 {
 			of = w.verdicts[j].Document.ID
 		}
 		stored, key := storedOf(&w.docs[i]), keyHashOf(w.docs[i].Key)
-		if others.all ||
-			slices.ContainsFunc(others.writes, func(o recentWrite) bool {
-				return o.affects(stored, key, of, k, neighbours)
-			}) {
-			affected = append(affected, i)
+		if slices.ContainsFunc(others, func(o recentWrite) bool {
+			return o.affects(stored, key, of, k, neighbours)
+		}) {
+			return true
 		}
 	}
-	return affected
+	return false
 }
 
-// decideAgain decides the documents in a range again, and searches again for the affected ones.
-// The commit lock must be held.
-func (w *window) decideAgain(
-	ctx context.Context, others othersWrites, from, to int, affected []int,
-) (err error) {
-	w.change = change{}
-	for id, i := range w.superseded {
-		if i >= from {
-			delete(w.superseded, id)
-		}
-	}
-	w.dropChanged(others, from)
+// decideAgain searches for the documents in a range and decides them, in the newest state. The
+// documents of the window before them are in the index. The commit lock must be held.
+func (w *window) decideAgain(ctx context.Context, from, to int) (err error) {
+	w.change, w.kept, w.fingerprints = change{}, nil, nil
+	clear(w.superseded)
 	ctx = context.WithoutCancel(ctx) // nothing of the caller's is called under the lock
 	r := w.x.reader()
 	defer func() { err = cmp.Or(err, r.close()) }()
 	if err := r.openView(); err != nil {
 		return err
 	}
+	if _, err := w.searchPart(ctx, r, from, to); err != nil {
+		return err
+	}
 	for i := from; i < to; i++ {
-		if len(affected) > 0 && affected[0] == i {
-			affected = affected[1:]
-			if _, err := w.searchPart(ctx, r, i, i+1); err != nil {
-				return err
-			}
-			// the packed tables may be others: the places of hits in them do not count
-		} else if r.s != w.state {
-			for n := range w.hits[i] {
-				w.hits[i][n].block = -1
-			}
-		}
 		if err := w.decide(ctx, r, i); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// dropChanged drops kept documents that are decided again, and kept documents that other calls have
-// removed or stored again since they were committed. A document that was stored again
-// with its ID has the same fingerprint, so the documents near it are searched for again and find it
-// in the index.
-func (w *window) dropChanged(others othersWrites, from int) {
-	n := 0
-	for _, i := range w.kept {
-		id, since := w.verdicts[i].Document.ID, w.committedAt[i]
-		stored, key := storedOf(&w.docs[i]), keyHashOf(w.docs[i].Key)
-		if i >= from || others.all || slices.ContainsFunc(others.writes, func(o recentWrite) bool {
-			return o.number >= since && (o.removedID == id || key != 0 && o.key == key &&
-				o.stored == stored)
-		}) {
-			delete(w.superseded, id)
-			continue
-		}
-		w.kept[n], w.fingerprints[n] = i, w.docs[i].Fingerprint
-		n++
-	}
-	w.kept, w.fingerprints = w.kept[:n], w.fingerprints[:n]
 }

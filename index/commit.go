@@ -366,7 +366,6 @@ type recentWrite struct {
 	key       uint64 // hash of its key; 0 if there is no key
 	removedID uint64 // its ID, if it was removed; else 0
 	by        *window
-	number    uint64 // position among all writes
 }
 
 // mark returns the position of the next write. A snapshot that is taken after mark shows all writes
@@ -375,7 +374,6 @@ func (r *recentWrites) mark() uint64 { return r.count.Load() }
 
 func (r *recentWrites) add(w recentWrite) {
 	n := r.count.Load()
-	w.number = n
 	*r.at(n) = w
 	r.count.Store(n + 1)
 }
