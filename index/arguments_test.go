@@ -7,12 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // same compares the index with its model, and verifies the index.
@@ -34,16 +30,6 @@ func (m modelled) add(t *testing.T, docs ...index.Document) {
 	m.Model.Add(docs...)
 }
 
-// numbered returns n documents with keys. None is near another one.
-func numbered(n int) []index.Document {
-	docs := make([]index.Document, n)
-	for i := range docs {
-		docs[i] = index.Document{Key: fmt.Sprint("page ", i),
-			Fingerprint: fingerprint.Fingerprint(uint64(i+1) * 0x9e3779b97f4a7c15), Tokens: 9}
-	}
-	return docs
-}
-
 func keysOf(docs []index.Document) (keys []string) {
 	for i := range docs {
 		keys = append(keys, docs[i].Key)
@@ -63,24 +49,19 @@ func (m modelled) keepWithout(ids []uint64) (removed int) {
 // or stays.
 func TestDeleteIDsOfBareDocuments(t *testing.T) {
 	const bare = 3000
-	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-	docs := numbered(bare)
+	docs := index.Strangers(bare)
 	for i := range docs {
-		docs[i] = index.Document{Fingerprint: docs[i].Fingerprint}
+		docs[i].Key = ""
 	}
-	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
-		compaction.LoadOptions{Index: opts})
-	must(t, err)
-	x, err := index.Open("ix", &opts)
-	must(t, err)
+	x := index.OpenMem(t, index.Options{FS: loaded(t, docs)})
 	var ids []uint64
 	for id := range uint64(bare + 2000) {
 		ids = append(ids, id, id, math.MaxUint64-id)
 	}
 	asked, added := 0, 0
-	n, err := x.DeleteIDs(whenAsked{t.Context(), func() {
+	n, err := x.DeleteIDs(index.WhenAsked{t.Context(), func() {
 		if asked++; asked > bare+1000 && added < 100 { // the IDs have been looked up
-			must(t, x.Add(t.Context(), numbered(added + 1)[added]))
+			must(t, x.Add(t.Context(), index.Strangers(added + 1)[added]))
 			added++
 		}
 	}}, ids...)
@@ -88,7 +69,6 @@ func TestDeleteIDsOfBareDocuments(t *testing.T) {
 		s.Documents != uint64(bare+added-n) {
 		t.Errorf("%d of %d and %d documents deleted, %v: %+v", n, bare, added, err, s)
 	}
-	must(t, indextest.Problems(x), x.Close())
 }
 
 // TestEdgesOfWindows tests batches that have one document less than a window or a commit, exactly
@@ -99,8 +79,8 @@ func TestEdgesOfWindows(t *testing.T) {
 			break
 		}
 		m := openModelled(t, index.Options{MaxDistance: 1})
-		docs := append(numbered(n), numbered(1)...)
-		copied := numbered(1)[0]
+		docs := append(index.Strangers(n), index.Strangers(1)...)
+		copied := docs[0]
 		copied.Key = "a copy of the first"
 		if err := m.check(t.Context(), append(docs, copied)); err != nil {
 			t.Errorf("%d: %v", n, err)
@@ -111,7 +91,7 @@ func TestEdgesOfWindows(t *testing.T) {
 			t.Errorf("%d: %d deleted, want %d, %v", n, got, want, err)
 		}
 		m.same(t, fmt.Sprint(n, " deleted"))
-		m.add(t, numbered(n)...)
+		m.add(t, index.Strangers(n)...)
 		var ids []uint64
 		for id := range m.NextID + 1 {
 			ids = append(ids, id)
@@ -121,6 +101,5 @@ func TestEdgesOfWindows(t *testing.T) {
 			t.Errorf("%d: %d deleted by ID, want %d, %v", n, got, want, err)
 		}
 		m.same(t, fmt.Sprint(n, " deleted by ID"))
-		must(t, m.Index.Close())
 	}
 }

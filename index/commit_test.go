@@ -24,13 +24,12 @@ import (
 func TestPanicInACommit(t *testing.T) {
 	var panics atomic.Bool
 	panics.Store(true)
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Now: func() time.Time {
+	x := index.OpenMem(t, index.Options{Now: func() time.Time {
 		if panics.Load() {
 			panic("of the caller")
 		}
 		return time.Unix(1, 0)
 	}})
-	must(t, err)
 	for _, call := range []func(){
 		func() { x.CheckAndAdd(t.Context(), index.Document{Key: "a"}) },
 		func() { x.Add(t.Context(), index.Document{Key: "a"}) },
@@ -50,7 +49,6 @@ func TestPanicInACommit(t *testing.T) {
 		Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
 		t.Error(v.Status, err)
 	}
-	must(t, indextest.Problems(x), x.Close())
 }
 
 // inParts makes calls apply windows in parts.
@@ -59,26 +57,11 @@ func inParts(ctx context.Context) context.Context { return testhook.WithParts(ct
 // openForParts opens an index, and returns documents for a window, of which none is near another.
 func openForParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) {
 	t.Helper()
-	opts.FS, opts.Durability = vfs.NewMem(), index.NoSync
-	x, err := index.Open("ix", &opts)
-	must(t, err)
-	t.Cleanup(func() { must(t, indextest.Problems(x), x.Close()) })
-	docs := make([]index.Document, 256)
+	docs := index.Strangers(256)
 	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(i+1) * 0x9e3779b97f4a7c15
+		docs[i].Key = ""
 	}
-	return x, docs
-}
-
-// whenAsked is a context that calls a function at each check.
-type whenAsked struct {
-	context.Context
-	call func()
-}
-
-func (c whenAsked) Err() error {
-	c.call()
-	return c.Context.Err()
+	return index.OpenMem(t, opts), docs
 }
 
 // TestDeletedBeforeAnEarlierPart deletes the original of a late document of a window before a
@@ -110,7 +93,7 @@ func TestDeletedBeforeAnEarlierPart(t *testing.T) {
 		}
 		docs[0].Key = "page" // has become a duplicate
 		asked := 0
-		verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+		verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
 			if asked++; asked == 2 { // when the call begins, and for the first document
 				if n, err := x.DeleteIDs(t.Context(), ids...); n != len(ids) || err != nil {
 					t.Error(n, err)
@@ -132,14 +115,13 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
 	var packing func()
 	var once sync.Once
-	x, err := index.Open("ix", &index.Options{Durability: index.NoSync,
-		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+	x := index.OpenMem(t, index.Options{FS: errorfs.Wrap(vfs.NewMem(),
+		errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
 				once.Do(packing)
 			}
 			return nil
 		}))})
-	must(t, err)
 	must(t, x.Add(ctx, index.Document{Key: "packed", Fingerprint: 0xffff << 40}))
 	reached, moved, answered := make(chan bool), make(chan bool), make(chan bool)
 	packing = func() {
@@ -162,7 +144,7 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 		}()
 		<-reached
 	}
-	_, err = compaction.Compact(ctx, x, compaction.Options{})
+	_, err := compaction.Compact(ctx, x, compaction.Options{})
 	must(t, err)
 	select {
 	case <-reached:
@@ -173,7 +155,6 @@ func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	close(moved)
 	<-answered
 	x.AroundView(nil)
-	must(t, indextest.Problems(x), x.Close())
 }
 
 // TestCallsWaitForTheDisk tests that, with Sync, no call returns before the documents it stored
@@ -261,14 +242,12 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 	ctx := t.Context()
 	for at := range 6 {
 		now := int64(0)
-		x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
-			Now: func() time.Time { return time.Unix(now, 0) }})
-		must(t, err)
+		x := index.OpenMem(t, index.Options{Now: func() time.Time { return time.Unix(now, 0) }})
 		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5},
 			index.Document{Key: "old", Fingerprint: 0xffff << 40}))
 		now = 100
 		asks := 0
-		_, err = x.DeleteBefore(whenAsked{ctx, func() {
+		_, err := x.DeleteBefore(index.WhenAsked{ctx, func() {
 			if asks++; asks == at+1 {
 				must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}))
 			}
@@ -282,7 +261,6 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1,
 				d, found, x.Stats().Documents, err)
 		}
-		must(t, indextest.Problems(x), x.Close())
 	}
 }
 

@@ -105,9 +105,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		if _, err := r.search(ctx, 0, 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v: %v", p, err)
 		}
-		if err := r.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, r.close(), x.Close())
 	}
 }
 

@@ -47,7 +47,6 @@ func TestLargestKeys(t *testing.T) {
 	if got := x.Stats().NextID; got != before {
 		t.Errorf("next ID %d, want %d", got, before)
 	}
-	checkVerified(t, x)
 }
 
 // TestDocumentsWithoutText tests that an index of texts refuses documents without text, and all

@@ -15,7 +15,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/rewrite"
-	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -23,19 +22,15 @@ import (
 // entries after the index is opened again. Otherwise a compaction might start without need.
 func TestLiveAfterReopening(t *testing.T) {
 	const packed, live = 5000, 100
-	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	rng := rand.New(rand.NewPCG(1, 2))
 	docs := make([]index.Document, 0, 2*packed)
 	for range packed {
 		d := index.Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
 		docs = append(docs, d, d)
 	}
-	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
-		compaction.LoadOptions{Index: opts})
-	must(t, err)
+	fsys := loaded(t, docs)
 	for _, add := range []int{live, 0} {
-		x, err := index.Open("ix", &opts)
-		must(t, err)
+		x := index.OpenMem(t, index.Options{FS: fsys})
 		before := x.Stats().Live
 		for range add {
 			must(t, x.Add(t.Context(),
@@ -51,12 +46,10 @@ func TestLiveAfterReopening(t *testing.T) {
 // TestEqualLiveFingerprintsAfterReopening tests that the filters of live entries have a
 // fingerprint of many documents once, also after the index is opened again.
 func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
-	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-	x, err := index.Open("ix", &opts)
-	must(t, err)
+	opts := index.Options{FS: vfs.NewMem()}
+	x := index.OpenMem(t, opts)
 	must(t, x.Add(t.Context(), make([]index.Document, 10_000)...), x.Close())
-	x, err = index.Open("ix", &opts)
-	must(t, err)
+	x = index.OpenMem(t, opts)
 	// it is loaded in the background
 	for begun := time.Now(); !x.HasNear() && time.Since(begun) < 20*time.Second; {
 		time.Sleep(time.Millisecond)
@@ -64,13 +57,11 @@ func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
 	if n := x.Stats().FilterBytes; !x.HasNear() || n > 1<<20 {
 		t.Errorf("searched in memory: %t, and the filters take %d bytes", x.HasNear(), n)
 	}
-	must(t, x.Close())
 }
 
 // TestDocumentsAfterTheLastID tests that no document follows the largest ID.
 func TestDocumentsAfterTheLastID(t *testing.T) {
-	x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync})
-	must(t, err)
+	x := index.OpenMem(t, index.Options{})
 	must(t, x.Add(t.Context(), make([]index.Document, 3)...))
 	for id, want := range map[uint64]int{0: 3, 2: 1, 3: 0, math.MaxUint64: 0} {
 		n := 0
@@ -82,19 +73,17 @@ func TestDocumentsAfterTheLastID(t *testing.T) {
 			t.Errorf("%d documents after ID %d, not %d", n, id, want)
 		}
 	}
-	must(t, x.Close())
 }
 
 // TestFrozenEpochIsPackedAgain tests that a compaction after an interrupted one packs the frozen
 // epoch as it was when it was frozen. Documents that were added later must be live afterwards.
 func TestFrozenEpochIsPackedAgain(t *testing.T) {
-	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
-	x, err := index.Open("ix", &opts)
-	must(t, err)
+	opts := index.Options{FS: vfs.NewMem()}
+	x := index.OpenMem(t, opts)
 	failed := errors.New("not packed")
 	for round, want := range []uint64{4, 4, 4} {
 		must(t, x.Add(t.Context(), make([]index.Document, 3)...))
-		_, err = x.DeleteIDs(t.Context(), uint64(3+3*round))
+		_, err := x.DeleteIDs(t.Context(), uint64(3+3*round))
 		must(t, err)
 		err = rewrite.Repack(t.Context(), x, func(_ context.Context,
 			f rewrite.Frozen) (rewrite.Packed, error) {
@@ -107,30 +96,23 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(t, x.Close())
-		x, err = index.Open("ix", &opts)
-		must(t, err)
+		x = index.OpenMem(t, opts)
 	}
-	_, err = compaction.Compact(t.Context(), x, compaction.Options{})
+	_, err := compaction.Compact(t.Context(), x, compaction.Options{})
 	must(t, err)
 	if s := x.Stats(); s.Live != 0 || s.Documents != 6 {
 		t.Errorf("%+v", s)
 	}
-	must(t, indextest.Problems(x), x.Close())
 }
 
 // TestBareDocumentsAreRemovedOnce tests that concurrent calls of DeleteIDs remove each document
-// without a record once, also if table 0 has more documents than one snapshot reads.
+// without a record once.
 func TestBareDocumentsAreRemovedOnce(t *testing.T) {
-	opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
 	docs := make([]index.Document, 40_000)
 	for i := range docs {
 		docs[i].Fingerprint = fingerprint.Fingerprint(i) << 40
 	}
-	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
-		compaction.LoadOptions{Index: opts})
-	must(t, err)
-	x, err := index.Open("ix", &opts)
-	must(t, err)
+	x := index.OpenMem(t, index.Options{FS: loaded(t, docs)})
 	ids := []uint64{1, 2, 100, uint64(len(docs)), uint64(len(docs) + 1)}
 	var calls sync.WaitGroup
 	var removed atomic.Int64
@@ -146,5 +128,14 @@ func TestBareDocumentsAreRemovedOnce(t *testing.T) {
 	if s := x.Stats(); removed.Load() != 4 || s.Bare != uint64(len(docs)-4) {
 		t.Errorf("%d removed, %d are left", removed.Load(), s.Bare)
 	}
-	must(t, x.Close())
+}
+
+// loaded returns the file system of an index into which documents were loaded.
+func loaded(t *testing.T, docs []index.Document) vfs.FS {
+	t.Helper()
+	opts := index.Options{FS: vfs.NewMem()}
+	_, err := compaction.Load(t.Context(), "index", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: opts})
+	must(t, err)
+	return opts.FS
 }

@@ -18,12 +18,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// fatal is the common part of *testing.T and *rapid.T.
-type fatal interface {
-	Helper()
-	Fatal(...any)
-}
-
 var must = testenv.Must
 
 // modelled is an index with its model.
@@ -32,13 +26,8 @@ type modelled struct {
 	*indextest.Model
 }
 
-func openModelled(t fatal, opts index.Options) modelled {
-	if opts.FS == nil {
-		opts.FS = vfs.NewMem()
-	}
-	opts.Durability = index.NoSync
-	x, err := index.Open("ix", &opts)
-	must(t, err)
+func openModelled(t *testing.T, opts index.Options) modelled {
+	x := index.OpenMem(t, opts)
 	return modelled{x, indextest.NewModel(indextest.RuleOf(opts, x.Plan().MaxDistance))}
 }
 
@@ -136,7 +125,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 			ctx = testhook.WithParts(ctx, 8, 32)
 		}
 		m := openModelled(t, index.Options{KeepDuplicates: keep})
-		must(t, m.check(ctx, docs), m.Close())
+		must(t, m.check(ctx, docs))
 	}
 }
 
@@ -177,12 +166,10 @@ func TestSitesOneByOne(t *testing.T) {
 			must(t, m.compareCounts())
 			if rng.IntN(2) == 0 {
 				must(t, m.Close())
-				opts.MustExist, opts.Durability = true, index.NoSync
-				m.Index, err = index.Open("ix", &opts)
-				must(t, err, m.compareCounts())
+				m.Index = index.OpenMem(t, opts)
+				must(t, m.compareCounts())
 			}
 		}
-		must(t, m.Close())
 	}
 	t.Log(verdicts)
 	for _, what := range []string{"false new", "false duplicate", "true duplicate"} {
@@ -225,7 +212,6 @@ func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 		"k=6 0-63/13 13-29,0-12,30-63/17~1 30-46,0-29,47-63/17~1 47-63,0-46/17~1")
 	must(t, err)
 	m := openModelled(t, index.Options{Plan: plan, FilterBytes: 1 << 20})
-	defer m.Close()
 	var fps []uint64
 	held, given := false, false
 	for _, set := range testgen.Sets(rng, 4096) {
@@ -244,7 +230,6 @@ func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 func TestQueryBatchBeyondItsLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 5))
 	m := openModelled(t, index.Options{})
-	defer m.Close()
 	fps := testgen.Clustered(rng, 600)
 	m.fill(t, fps)
 	queries := make([]index.Query, 5000)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -55,9 +53,7 @@ func TestRecheckAtCommit(t *testing.T) {
 		// decided. If sites are ignored, a removal matters only to the documents that match it.
 		for n := range 6 {
 			when, siteTexts := n%3, []int{0, -1}[n/3]
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
-				MaxDistance: 3, SiteTexts: siteTexts})
-			must(t, err)
+			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})
 			must(t, x.Add(ctx, stored))
 			written, calls := false, 0
 			write := func() {
@@ -73,7 +69,7 @@ func TestRecheckAtCommit(t *testing.T) {
 				x.AroundView(write)
 			} else {
 				calls = 1
-				asking = whenAsked{ctx, func() {
+				asking = index.WhenAsked{ctx, func() {
 					if calls++; calls == 4 { // after the first search
 						write()
 					}
@@ -86,7 +82,6 @@ func TestRecheckAtCommit(t *testing.T) {
 				t.Errorf("%s, %d, SiteTexts %d: written %t, %v of %q, not %v of %q", c.name, when,
 					siteTexts, written, v.Status, v.Of.Key, c.status, c.of)
 			}
-			must(t, indextest.Problems(x), x.Close())
 		}
 	}
 }
@@ -111,7 +106,7 @@ func TestRemovedRightAfterItsCommit(t *testing.T) {
 		}
 		docs[200].Fingerprint = docs[63].Fingerprint
 		deleted := 0
-		verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+		verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
 			if deleted == 0 && x.Stats().Documents == uint64(more)+64 {
 				deleted = len(ids)
 				n, err := x.DeleteIDs(t.Context(), ids...)
@@ -138,7 +133,7 @@ func TestRecrawledRightAfterItsCommit(t *testing.T) {
 	docs[200].Fingerprint = page.Fingerprint ^ 1
 	page.Digest = 3
 	recrawled := false
-	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+	verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
 		if d, _, err := x.Get(t.Context(), page.Key); !recrawled && d.Digest == 2 {
 			recrawled = true
 			must(t, err, x.Add(t.Context(), page))
@@ -159,7 +154,7 @@ func TestKeyOfOneHashAfterACommit(t *testing.T) {
 	docs[0].Key = keys[0]
 	docs[200].Fingerprint = docs[0].Fingerprint ^ 1
 	stored := false
-	verdicts, err := x.CheckAndAddBatch(whenAsked{inParts(t.Context()), func() {
+	verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
 		if n := x.Stats().Documents; !stored && n > 0 && n < 190 {
 			stored = true
 			must(t, x.Add(t.Context(), index.Document{Key: keys[1],

@@ -11,6 +11,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/verify"
 )
 
 func mustPlan(t testing.TB, design string, k int) *plan.Plan {
@@ -20,7 +21,7 @@ func mustPlan(t testing.TB, design string, k int) *plan.Plan {
 	return p
 }
 
-// openMem opens an index in memory that is closed when the test ends.
+// openMem opens an index in memory, as openAt does.
 func openMem(t testing.TB, opts Options) *Index {
 	t.Helper()
 	if opts.FS == nil {
@@ -29,16 +30,40 @@ func openMem(t testing.TB, opts Options) *Index {
 	return openAt(t, "index", opts)
 }
 
+// openAt opens an index. When the test ends, an index that is still open is verified and closed.
 func openAt(t testing.TB, dir string, opts Options) *Index {
 	t.Helper()
 	x, err := Open(dir, &opts)
 	must(t, err)
 	t.Cleanup(func() {
+		for p := range x.Verify(context.Background(), verify.Options{}) {
+			if p.Err != ErrClosed {
+				t.Errorf("verify: %v", p)
+			}
+		}
 		if err := x.Close(); err != nil && err != ErrClosed {
 			t.Error(err)
 		}
 	})
 	return x
+}
+
+// OpenMem opens an index in memory without Sync, as openMem does.
+func OpenMem(t testing.TB, opts Options) *Index {
+	t.Helper()
+	opts.Durability = NoSync
+	return openMem(t, opts)
+}
+
+// WhenAsked is a context that calls a function at each check.
+type WhenAsked struct {
+	context.Context
+	Call func()
+}
+
+func (c WhenAsked) Err() error {
+	c.Call()
+	return c.Context.Err()
 }
 
 func bareDocuments(fps []uint64) []Document {

@@ -3,7 +3,6 @@ package index_test
 import (
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/sitegen"
@@ -32,11 +31,9 @@ func TestGeneratedTemplates(t *testing.T) {
 		}
 		var dropped, found, again [2]int // with and without the option
 		for n, texts := range []int{-1, 0} {
-			x, err := index.Open("ix", &index.Options{FS: vfs.NewMem(), MaxDistance: 6,
-				Durability: index.NoSync, SiteTexts: texts})
-			must(t, err)
+			x := index.OpenMem(t, index.Options{MaxDistance: 6, SiteTexts: texts})
 			verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
-			must(t, err, x.Close())
+			must(t, err)
 			stored := make(map[string]bool)
 			for i, v := range verdicts {
 				content := crawl[i].Content
