@@ -16,7 +16,6 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
-	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
 // TestPanicInACommit tests that Options.Now may panic in a commit. The call must panic, and the
@@ -48,63 +47,6 @@ func TestPanicInACommit(t *testing.T) {
 	if v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b",
 		Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
 		t.Error(v.Status, err)
-	}
-}
-
-// inParts makes calls apply windows in parts.
-func inParts(ctx context.Context) context.Context { return testhook.WithParts(ctx, 8, 32) }
-
-// openForParts opens an index, and returns documents for a window, of which none is near another.
-func openForParts(t *testing.T, opts index.Options) (*index.Index, []index.Document) {
-	t.Helper()
-	docs := index.Strangers(256)
-	for i := range docs {
-		docs[i].Key = ""
-	}
-	return index.OpenMem(t, opts), docs
-}
-
-// TestDeletedBeforeAnEarlierPart deletes the original of a late document of a window before a
-// recrawl at its beginning is applied. In order, the recrawl comes first, so the document must be
-// new. This must also hold if more documents are deleted than the index remembers. If only
-// unrelated documents are deleted, the document must stay a duplicate.
-func TestDeletedBeforeAnEarlierPart(t *testing.T) {
-	for _, c := range []struct {
-		deletes, others bool
-		want            index.Status
-	}{{true, false, index.New}, {true, true, index.New}, {false, true, index.Duplicate},
-		{false, false, index.Duplicate}} {
-		x, docs := openForParts(t, index.Options{})
-		must(t, x.Add(t.Context(), index.Document{Key: "page"}, docs[0], docs[200]))
-		var ids []uint64
-		if c.deletes {
-			ids = append(ids, 3)
-		}
-		if c.others {
-			x.ListWrites(3)
-			others := make([]index.Document, 8)
-			for i := range others {
-				others[i].Fingerprint = 1 << 63
-			}
-			must(t, x.Add(t.Context(), others...))
-			for i := range others {
-				ids = append(ids, others[i].ID)
-			}
-		}
-		docs[0].Key = "page" // has become a duplicate
-		asked := 0
-		verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
-			if asked++; asked == 2 { // when the call begins, and for the first document
-				if n, err := x.DeleteIDs(t.Context(), ids...); n != len(ids) || err != nil {
-					t.Error(n, err)
-				}
-			}
-		}}, docs)
-		must(t, err)
-		if first, late := verdicts[0], verdicts[200]; first.Of.ID != 2 || late.Status != c.want {
-			t.Errorf("%+v: %v of %+v, and %v of %+v", c, first.Status, first.Of,
-				late.Status, late.Of)
-		}
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/testing/testgen"
+	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
 // TestRecheckAtCommit tests that writes of other calls between the snapshot of a window and its
@@ -86,85 +87,66 @@ func TestRecheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestRemovedRightAfterItsCommit removes a document at the end of a part of a window right after
-// the commit of the part. It is removed alone, or with more documents than the index lists. A
-// later document of the window that matched it must be New.
-func TestRemovedRightAfterItsCommit(t *testing.T) {
-	for _, more := range []int{0, 8} {
-		x, docs := openForParts(t, index.Options{KeepDuplicates: true})
-		if more > 0 {
-			x.ListWrites(more)
-		}
-		others := make([]index.Document, more)
-		for i := range others {
-			others[i].Fingerprint = 1 << 63
-		}
-		must(t, x.Add(t.Context(), others...))
-		ids := []uint64{uint64(more) + 64}
-		for i := range others {
-			ids = append(ids, others[i].ID)
-		}
-		docs[200].Fingerprint = docs[63].Fingerprint
-		deleted := 0
-		verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
-			if deleted == 0 && x.Stats().Documents == uint64(more)+64 {
-				deleted = len(ids)
-				n, err := x.DeleteIDs(t.Context(), ids...)
-				if err != nil || n != len(ids) {
-					t.Error(n, err)
-				}
+// TestWritesBetweenCommits tests that the writes of other calls during a window affect its document
+// 200: before the first commit of the window, or after document 10 was committed. This must also
+// hold if the index does not list all writes.
+func TestWritesBetweenCommits(t *testing.T) {
+	ctx := t.Context()
+	docs := index.Strangers(260)
+	window, stored := docs[:256], docs[256:] // the stored documents have the IDs 1 to 4
+	stored[0].Digest, window[10].Digest = 1, 2
+	remove := func(ids ...uint64) func(*index.Index) {
+		return func(x *index.Index) {
+			if n, err := x.DeleteIDs(ctx, ids...); err != nil || n != len(ids) {
+				t.Errorf("%d of %d documents were deleted: %v", n, len(ids), err)
 			}
-		}}, docs)
-		must(t, err)
-		if v := verdicts[200]; deleted == 0 || v.Status != index.New {
-			t.Errorf("%d deleted: %v of %+v", deleted, v.Status, v.Of)
 		}
 	}
-}
-
-// TestRecrawledRightAfterItsCommit recrawls a page at the beginning of a window from another
-// call, after the commit of its part. The fingerprint is the same, and so is the ID. A later
-// document of the window must be a duplicate of it.
-func TestRecrawledRightAfterItsCommit(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	page := index.Document{Key: "page", Fingerprint: docs[0].Fingerprint, Digest: 1}
-	must(t, x.Add(t.Context(), page))
-	docs[0].Key, docs[0].Digest = page.Key, 2
-	docs[200].Fingerprint = page.Fingerprint ^ 1
-	page.Digest = 3
-	recrawled := false
-	verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
-		if d, _, err := x.Get(t.Context(), page.Key); !recrawled && d.Digest == 2 {
-			recrawled = true
-			must(t, err, x.Add(t.Context(), page))
+	for _, c := range []struct {
+		name   string
+		late   bool // document 10 matches and is committed; else the stored document 1 matches
+		listed int  // number of writes
+		write  func(*index.Index)
+		of     fingerprint.Digest // of the original; 0: the verdict is New
+	}{
+		{"removal of the original", false, 1000, remove(1), 0},
+		{"removal of the original and others", false, 2, remove(1, 2, 3), 0},
+		{"removal of another document", false, 1000, remove(2), 1},
+		{"removal of other documents", false, 2, remove(2, 3, 4), 1},
+		{"removal of a committed document", true, 1000, remove(15), 0},
+		{"removal of a committed document and others", true, 2, remove(2, 3, 15), 0},
+		{"recrawl of a committed document", true, 1000, func(x *index.Index) {
+			again := window[10]
+			again.Digest = 3
+			must(t, x.Add(ctx, again))
+		}, 3},
+	} {
+		for _, siteTexts := range []int{0, -1} {
+			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})
+			x.ListWrites(c.listed)
+			window[200].Fingerprint = stored[0].Fingerprint ^ 1
+			if c.late {
+				window[200].Fingerprint = window[10].Fingerprint ^ 1
+			}
+			must(t, x.Add(ctx, stored...))
+			asked, written := 0, false
+			verdicts, err := x.CheckAndAddBatch(index.WhenAsked{testhook.WithParts(ctx, 8, 32),
+				func() {
+					// the second time is after the snapshot is taken
+					if asked++; !written && asked > 1 && (!c.late || x.Stats().Documents == 4+64) {
+						written = true
+						c.write(x)
+					}
+				}}, window)
+			must(t, err)
+			v, want := verdicts[200], index.New
+			if c.of != 0 {
+				want = index.Duplicate
+			}
+			if !written || v.Status != want || v.Of.Digest != c.of {
+				t.Errorf("%s, SiteTexts %d: written %t, %v of %+v", c.name, siteTexts, written,
+					v.Status, v.Of)
+			}
 		}
-	}}, docs)
-	must(t, err)
-	if v := verdicts[200]; !recrawled || v.Status != index.Duplicate || v.Of.Digest != 3 {
-		t.Errorf("recrawled %t: %v of %+v", recrawled, v.Status, v.Of)
-	}
-}
-
-// TestKeyOfOneHashAfterACommit stores, from another call, a document near a late document of a
-// window. Its key has the hash of the key of a page at the beginning of the window. That page
-// must still count.
-func TestKeyOfOneHashAfterACommit(t *testing.T) {
-	x, docs := openForParts(t, index.Options{})
-	keys := testgen.CollidingKeys(0)
-	docs[0].Key = keys[0]
-	docs[200].Fingerprint = docs[0].Fingerprint ^ 1
-	stored := false
-	verdicts, err := x.CheckAndAddBatch(index.WhenAsked{inParts(t.Context()), func() {
-		if n := x.Stats().Documents; !stored && n > 0 && n < 190 {
-			stored = true
-			must(t, x.Add(t.Context(), index.Document{Key: keys[1],
-				Fingerprint: docs[201].Fingerprint ^ 1}))
-		}
-	}}, docs)
-	must(t, err)
-	if page, near := verdicts[200], verdicts[201]; !stored || page.Of.Key != keys[0] ||
-		near.Of.Key != keys[1] {
-		t.Errorf("stored %t: %v of %q, %v of %q", stored, page.Status, page.Of.Key,
-			near.Status, near.Of.Key)
 	}
 }
