@@ -29,7 +29,7 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 	slices.Sort(keys)
 	for chunk := range slices.Chunk(slices.Compact(keys), deleteChunk) {
 		n := 0
-		if err := x.commitKeys(ctx, slices.Values(chunk), func(known map[string]Document) (c change) {
+		remove := func(known map[string]Document) (c change) {
 			for _, key := range chunk {
 				if d, found := known[key]; found {
 					c.remove = append(c.remove, d)
@@ -37,7 +37,8 @@ func (x *Index) Delete(ctx context.Context, keys ...string) (deleted int, err er
 			}
 			n = len(c.remove)
 			return c
-		}); err != nil {
+		}
+		if err := x.commitKeys(ctx, slices.Values(chunk), remove); err != nil {
 			return deleted, err
 		}
 		deleted += n

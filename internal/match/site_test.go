@@ -24,7 +24,8 @@ func TestSiteSample(t *testing.T) {
 			func(*Candidate) (duplicates.Texts, error) { return 0, nil })
 		found, err := s.Find(func(yield func(Candidate, error) bool) {
 			// 8 documents at 80 bits, and 16 at 10 bits that are too short to match
-			for i, bits := range append(slices.Repeat([]int{80}, 8), slices.Repeat([]int{10}, 16)...) {
+			bits := append(slices.Repeat([]int{80}, 8), slices.Repeat([]int{10}, 16)...)
+			for i, bits := range bits {
 				if i == place && !yield(candidate(100, 30, 1000), nil) ||
 					!yield(candidate(i+1, bits, 100), nil) {
 					return
