@@ -47,10 +47,9 @@ func (x *Index) queryBatch(
 		return err
 	}
 	defer closeAll(readers, &err)
-	s := readers[0].s
 	within, k := make([]int, len(queries)), 0
 	for i := range queries {
-		if within[i], err = queries[i].Within(s.plan.MaxDistance); err != nil {
+		if within[i], err = queries[i].Within(x.plan.MaxDistance); err != nil {
 			return err
 		}
 		k = max(k, within[i])
@@ -58,7 +57,7 @@ func (x *Index) queryBatch(
 	matches := func(ctx context.Context, r *reader, i int) ([]Match, error) {
 		return r.query(ctx, &queries[i], within[i])
 	}
-	if !s.scans(ctx, min(len(queries), batchWindow), k) {
+	if !readers[0].scans(ctx, min(len(queries), batchWindow), k) {
 		_, err := answer(ctx, readers, 0, len(queries), matches, yield)
 		return err
 	}
@@ -85,12 +84,13 @@ func (x *Index) queryBatch(
 const leastBatch = 1 << 10
 
 // scans reports whether queries within k bits are answered by a pass over the index.
-func (s *state) scans(ctx context.Context, queries, k int) bool {
+func (r *reader) scans(ctx context.Context, queries, k int) bool {
 	if scans, set := testhook.ScannedBatches(ctx); set {
 		return scans
 	}
-	return scanIsFaster(s.plan, queries, k, int64(s.tables.PackedEntries()),
-		1-s.tables.PackedCached())
+	tables := r.s.tables
+	return scanIsFaster(r.x.plan, queries, k, int64(tables.PackedEntries()),
+		1-tables.PackedCached())
 }
 
 // scanIsFaster compares the estimated times of single queries and of a pass over the index.

@@ -112,7 +112,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 			for q := range 3 {
 				var shingle fingerprint.ShingleSignature
 				shingle[q] = 1
-				x.opts.MaxShingleDistance = rule
+				x.rule.MaxShingleDistance = rule
 				got, err := x.Query(t.Context(),
 					Query{Signature: fingerprint.Signature{Shingles: shingle}})
 				must(t, err)

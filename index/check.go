@@ -290,7 +290,7 @@ func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, e
 // searchPart searches for the documents from one to the one before another.
 func (w *window) searchPart(ctx context.Context, r *reader, from, to int) (searched int, _ error) {
 	for i := from; i < to; i++ {
-		hits, err := r.search(ctx, storedOf(&w.docs[i]), r.s.plan.MaxDistance)
+		hits, err := r.search(ctx, storedOf(&w.docs[i]), r.x.plan.MaxDistance)
 		if err != nil {
 			return i, err
 		}
@@ -352,7 +352,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 // match returns the document that document i is a duplicate of, or nil. Either it is stored, or it
 // is the document Origin of the window.
 func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate, error) {
-	doc, rule := &w.docs[i], w.x.rule(r.s.plan)
+	doc, rule := &w.docs[i], w.x.rule
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
 	stored := r.candidates(ctx, w.hits[i], doc.Scope, func(id uint64, distance int) bool {
 		return w.superseded[id] || search.Full() && r.rulesOut(rule, id, distance, doc.Signature())
@@ -473,7 +473,7 @@ func (w *window) affected(from, to int) bool {
 			others = append(others, *write)
 		}
 	}
-	k, neighbours := w.x.Plan().MaxDistance, w.x.opts.siteTexts() >= 0
+	k, neighbours := w.x.plan.MaxDistance, w.x.opts.siteTexts() >= 0
 	for i := from; i < to && len(others) > 0; i++ {
 		of := w.verdicts[i].Of.ID
 		if j := w.origin[i]; j >= 0 {

@@ -29,7 +29,7 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 		return err
 	}
 	defer x.end()
-	if err := cmp.Or(x.validate(docs), checkSize(docs, len(x.Plan().Tables))); err != nil {
+	if err := cmp.Or(x.validate(docs), checkSize(docs, len(x.plan.Tables))); err != nil {
 		return err
 	}
 	if len(docs) == 0 {
@@ -303,7 +303,7 @@ func (x *Index) writeTables(batch *store.Batch, docs []*Document) {
 		batch.SetLive(entries[i], d.ID)
 	}
 	stored := slices.Compact(slices.Clone(entries))
-	tables := x.Plan().Tables
+	tables := x.plan.Tables
 	for i := 1; i < len(tables); i++ {
 		permuted := entries[:len(stored)]
 		for j, fp := range stored {

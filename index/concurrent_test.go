@@ -98,7 +98,7 @@ func TestCancelledQueryEnds(t *testing.T) {
 		everything := filter.NewLiveSet(0)
 		everything.Add(0)
 		s := x.state.Load()
-		s.plan, s.live[0].LiveSet = p, everything
+		x.plan, s.live[0].LiveSet = p, everything
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := x.reader()

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/store"
 )
@@ -94,8 +94,9 @@ func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Count
 		newest.close()
 		return nil, counters, err
 	}
-	x.setState(&state{plan: s.plan, tables: x.store.Tables(), packed: s.packed,
-		live: []liveEpoch{s.live[0], newest}, keys: s.keys})
+	next := s.with(x.store.Tables())
+	next.live = append(next.live, newest)
+	x.setState(next)
 	v, err = x.store.View()
 	return v, x.counters, err
 }
@@ -105,14 +106,14 @@ func (x *Index) packFrozen(
 	ctx context.Context, view *store.View, counters store.Counters, pack rewrite.Pack,
 ) (err error) {
 	defer func() { err = errors.Join(err, view.Close()) }()
-	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.Plan(), Counters: counters,
+	f := rewrite.Frozen{Store: x.store, View: view.Frozen(), Plan: x.plan, Counters: counters,
 		FilterBytes: x.opts.FilterBytes}
 	packed, err := pack(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, packed.Close()) }()
-	filters := x.packedOptions(f.Plan, packed.Entries)
+	filters := x.packedOptions(packed.Entries)
 	filters.Saved, filters.All = packed.Filter, storedOfEntries(view.Frozen())
 	filters.Done = func(err error) { x.warn("packed entries", err) }
 	set := filter.NewPackedSet(filters)
@@ -120,25 +121,25 @@ func (x *Index) packFrozen(
 		set.Close()
 		return err
 	}
-	return x.install(ctx, &state{plan: f.Plan, packed: set}, packed.Rewrite)
+	return x.install(ctx, set, packed.Rewrite)
 }
 
-// install makes the tables of a Rewrite the tables of the index. next is the new state, as far as
-// it is known.
-func (x *Index) install(ctx context.Context, next *state, r *store.Rewrite) error {
+// install makes the tables of a Rewrite the tables of the index, and packed their filters.
+func (x *Index) install(ctx context.Context, packed *filter.PackedSet, r *store.Rewrite) error {
 	x.commitMu.Lock()
 	before := x.state.Load()
 	before.replacedAt.Store(x.recent.mark())
-	if err := x.store.Take(ctx, r); err != nil {
+	err := x.store.Take(ctx, r)
+	next := before.with(x.store.Tables())
+	if err != nil {
 		// The tables may have been replaced all the same. The tables of the state are a snapshot
 		// from before.
-		x.setState(&state{plan: before.plan, tables: x.store.Tables(), packed: before.packed,
-			live: before.live, keys: before.keys})
+		x.setState(next)
 		x.commitMu.Unlock()
-		next.packed.Close()
+		packed.Close()
 		return err
 	}
-	next.live, next.tables, next.keys = before.live[1:], x.store.Tables(), before.keys
+	next.packed, next.live = packed, before.live[1:]
 	// The filter of the keys is still right, but it has the keys of removed documents as well.
 	keys, err := x.keyFilter(next.tables.PackedBefore())
 	if keys != nil {
@@ -169,7 +170,6 @@ func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 // searched in them. Freezing an epoch and installing new tables replace it, under the commit lock.
 // A reader that holds an older state reads the index as it was just before that state was replaced.
 type state struct {
-	plan   *plan.Plan
 	tables *store.Tables
 	packed *filter.PackedSet
 	live   []liveEpoch // commits write to the last
@@ -206,6 +206,11 @@ func (x *Index) hold() *state {
 // setState replaces the state and releases the tables of the one before. The commit lock must be
 // held.
 func (x *Index) setState(next *state) { x.state.Swap(next).tables.Release() }
+
+// with returns a state with other tables.
+func (s *state) with(tables *store.Tables) *state {
+	return &state{tables: tables, packed: s.packed, live: slices.Clip(s.live), keys: s.keys}
+}
 
 // newest returns the epoch that commits write to.
 func (s *state) newest() liveEpoch { return s.live[len(s.live)-1] }

@@ -4,7 +4,7 @@ package index
 
 // HasNear reports whether the live entries are searched in memory.
 func (x *Index) HasNear() bool {
-	_, known := x.state.Load().newest().AppendNear(nil, 0, x.Plan().MaxDistance)
+	_, known := x.state.Load().newest().AppendNear(nil, 0, x.plan.MaxDistance)
 	return known
 }
 

@@ -6,17 +6,16 @@ import (
 	"iter"
 
 	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/store"
 )
 
 // startFilters starts to load the filters in the background: of the packed and of the live entries
 // of each table, of the removed IDs, and of the keys. It must be called before the first change, so
 // that the views that it opens show everything that was stored before.
-func (x *Index) startFilters(p *plan.Plan) (err error) {
-	s := &state{plan: p, tables: x.store.Tables()}
+func (x *Index) startFilters() (err error) {
+	s := &state{tables: x.store.Tables()}
 	x.state.Store(s)
-	packed := x.packedOptions(p, s.tables.PackedEntries())
+	packed := x.packedOptions(s.tables.PackedEntries())
 	if packed.Entries > 0 {
 		v, done, err := x.loadingView("packed entries")
 		if err != nil {
@@ -105,15 +104,15 @@ const (
 	nearPackedDistance = 3
 )
 
-func (x *Index) packedOptions(p *plan.Plan, entries uint64) filter.PackedOptions {
+func (x *Index) packedOptions(entries uint64) filter.PackedOptions {
 	budget, _, _ := filter.Shares(x.opts.FilterBytes)
 	o := filter.PackedOptions{Budget: budget, Entries: int64(entries)}
-	for i := range p.Tables {
-		t := &p.Tables[i]
+	for i := range x.plan.Tables {
+		t := &x.plan.Tables[i]
 		o.Tables = append(o.Tables,
 			filter.Table{Prefix: t.Prefix, Radius: t.Radius, Permute: t.Permute})
 	}
-	if k := p.MaxDistance; k > 0 && k <= nearPackedDistance {
+	if k := x.plan.MaxDistance; k > 0 && k <= nearPackedDistance {
 		o.Near = nearPacked
 	}
 	return o

@@ -45,7 +45,9 @@ import (
 type Index struct {
 	store   *store.Store
 	opts    Options
-	ofTexts bool // the analyzer that is recorded is one of texts
+	plan    *plan.Plan
+	rule    match.Rule // of verdicts and queries
+	ofTexts bool       // the analyzer that is recorded is one of texts
 
 	state   atomic.Pointer[state] // replaced under commitMu
 	readers sync.Pool             // of *reader
@@ -129,9 +131,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 		return nil, err
 	}
 	x.shingles = newShingleCache(x.opts.shingleBytes())
-	p, err := x.load()
-	if err == nil {
-		err = x.startFilters(p)
+	if err = x.load(); err == nil {
+		err = x.startFilters()
 	}
 	if err != nil {
 		x.shingles.free()
@@ -141,24 +142,24 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// load reads the header of the index, and returns its plan.
-func (x *Index) load() (*plan.Plan, error) {
+// load reads the header of the index.
+func (x *Index) load() (err error) {
 	header := x.store.Header()
-	p, err := plan.Parse(header.Plan)
-	if err != nil {
-		return nil, err
+	if x.plan, err = plan.Parse(header.Plan); err != nil {
+		return err
 	}
+	x.rule = x.opts.rule(x.plan.MaxDistance)
 	x.counters = x.store.Counters()
 	if x.opts.setsAnalyzer(header, x.counters) {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
-			return nil, err
+			return err
 		}
 		header = x.store.Header()
 	}
 	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
 	x.firstRecord.Store(noRecord)
 	x.hasBare.Store(x.counters.Bare > 0)
-	return p, x.withView(func(v *store.View) (err error) {
+	return x.withView(func(v *store.View) error {
 		if err := x.followCrowded(v); err != nil {
 			return err
 		}
@@ -288,7 +289,7 @@ func (x *Index) Sync(ctx context.Context) error {
 }
 
 // Plan returns the plan of the index, which must not be changed.
-func (x *Index) Plan() *Plan { return x.state.Load().plan }
+func (x *Index) Plan() *Plan { return x.plan }
 
 // Errors that a caller can act on; match them with errors.Is. If there is no index, the error is
 // fs.ErrNotExist.
@@ -381,10 +382,10 @@ func (x *Index) Stats() Stats {
 		removed += live.removed.count()
 	}
 	s := Stats{
-		MaxDistance: state.plan.MaxDistance,
-		Plan:        state.plan.String(),
-		Tables:      len(state.plan.Tables),
-		Probes:      state.plan.Probes(),
+		MaxDistance: x.plan.MaxDistance,
+		Plan:        x.plan.String(),
+		Tables:      len(x.plan.Tables),
+		Probes:      x.plan.Probes(),
 		Analyzer:    meta.Header.Analyzer,
 		Format:      int(meta.Format),
 		Documents:   counters.Documents,

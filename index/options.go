@@ -282,6 +282,3 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 func (o *Options) rule(k int) match.Rule {
 	return match.Default(k).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 }
-
-// rule returns the rule of verdicts and queries under a plan.
-func (x *Index) rule(p *plan.Plan) match.Rule { return x.opts.rule(p.MaxDistance) }

@@ -133,7 +133,7 @@ func (x *Index) withJoiner(ctx context.Context, o JoinOptions, do func(*joiner) 
 		return err
 	}
 	defer closeAll(readers, &err)
-	rule, err := joinRule(x.rule(readers[0].s.plan), o)
+	rule, err := joinRule(x.rule, o)
 	if err != nil {
 		return err
 	}

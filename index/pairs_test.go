@@ -26,7 +26,7 @@ func TestJoinRule(t *testing.T) {
 			MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: 0,
 			MaxLengthRatio: -1},
 	} {
-		if got, err := joinRule(x.rule(x.Plan()), *o); got != want || err != nil {
+		if got, err := joinRule(x.rule, *o); got != want || err != nil {
 			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestPairsMatchBruteForce(t *testing.T) {
 	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
 		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]
 		x := openJoin(t, docs)
-		rule, err := joinRule(x.rule(x.Plan()), o)
+		rule, err := joinRule(x.rule, o)
 		must(t, err)
 		want, got := map[[2]uint64]int{}, map[[2]uint64]int{}
 		for i := range docs {
@@ -195,7 +195,7 @@ func TestClustersMatchBruteForce(t *testing.T) {
 	for i, n := range []int{0, 1, 2, 120, 120, 250, 250, 250, 250} {
 		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]
 		x := openJoin(t, docs)
-		rule, err := joinRule(x.rule(x.Plan()), o)
+		rule, err := joinRule(x.rule, o)
 		must(t, err)
 		for _, o.Stars = range []bool{false, true} {
 			var got [][]uint64

@@ -37,7 +37,7 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 	defer x.end()
 	r := x.reader()
 	defer func() { err = errors.Join(err, r.close()) }()
-	k, err := q.Within(r.s.plan.MaxDistance)
+	k, err := q.Within(r.x.plan.MaxDistance)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 
 // matches returns the documents of hits, which are sorted, that match a query.
 func (r *reader) matches(ctx context.Context, q *Query, hits []hit) (matches []Match, err error) {
-	rule := r.x.rule(r.s.plan)
+	rule := r.x.rule
 	for m, err := range r.candidates(ctx, hits, q.Scope, func(id uint64, distance int) bool {
 		return r.rulesOut(rule, id, distance, q.Signature)
 	}) {

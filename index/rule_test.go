@@ -27,7 +27,7 @@ func TestRuleOfTheOptions(t *testing.T) {
 			match.Rule{MaxDistance: 6, MaxShingleDistance: -1, MaxLengthRatio: -1}},
 	} {
 		x := openMem(t, c.o)
-		if got := x.rule(x.Plan()); got != c.want {
+		if got := x.rule; got != c.want {
 			t.Errorf("%+v: %+v, not %+v", c.o, got, c.want)
 		}
 	}

@@ -121,15 +121,11 @@ func (x *Index) Verify(ctx context.Context, o VerifyOptions) iter.Seq[Problem] {
 func (x *Index) verify(
 	ctx context.Context, o verify.Options, report func(verify.Problem) bool,
 ) error {
-	x.commitMu.Lock()
-	s, counters := x.hold(), x.counters
-	view, err := s.tables.View()
-	x.commitMu.Unlock()
-	defer s.tables.Release()
+	view, counters, err := x.snapshot()
 	if err != nil {
 		return err
 	}
 	defer view.Close()
 	return verify.Run(ctx, verify.Source{Store: x.store, View: view, Counters: counters,
-		Plan: s.plan}, o, report)
+		Plan: x.plan}, o, report)
 }

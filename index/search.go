@@ -174,12 +174,12 @@ func (r *reader) searchPacked() error {
 		r.takeNear()
 		return nil
 	}
-	for i := range r.s.plan.Tables {
+	for i := range r.x.plan.Tables {
 		p := r.s.tables.Packed(i)
 		if p == nil {
 			return nil
 		}
-		t := &r.s.plan.Tables[i]
+		t := &r.x.plan.Tables[i]
 		permuted := t.Permute(r.stored)
 		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
 		for flips := r.flips; len(flips) > 0; {
@@ -297,8 +297,8 @@ func (r *reader) addIfNear(table int, permuted, candidate uint64, block, at int)
 	if distance > r.k {
 		return
 	}
-	stored := r.s.plan.Tables[table].Invert(candidate)
-	if r.s.plan.FoundBefore(table, stored^r.stored) {
+	stored := r.x.plan.Tables[table].Invert(candidate)
+	if r.x.plan.FoundBefore(table, stored^r.stored) {
 		return
 	}
 	if table != 0 {
@@ -342,8 +342,8 @@ func (r *reader) findLive() (needed bool) {
 		}
 		known := false
 		if r.near, known = live.AppendNear(r.near, r.stored, r.k); !known {
-			for i := range r.s.plan.Tables {
-				t := &r.s.plan.Tables[i]
+			for i := range r.x.plan.Tables {
+				t := &r.x.plan.Tables[i]
 				r.flips = filter.AppendAll(r.flips[:0], t.Prefix, t.Radius)
 				for _, flips := range r.flips {
 					r.probes = append(r.probes, liveProbe{i, flips})
@@ -361,7 +361,7 @@ func (r *reader) findLive() (needed bool) {
 func (r *reader) probeLive() error {
 	r.takeNear()
 	for _, probe := range r.probes {
-		t := &r.s.plan.Tables[probe.table]
+		t := &r.x.plan.Tables[probe.table]
 		permuted := t.Permute(r.stored)
 		first, last := t.PrefixRange(permuted ^ probe.flips)
 		if err := r.probeLiveRange(probe.table, permuted, first, last); err != nil {
