@@ -358,9 +358,6 @@ func (f *indexFlags) matchFlags() *indexFlags {
 		fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the "+
 			"limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one "+
 			"limit for all lengths)", match.ShortAllowance))
-	flags.Float64Var(&o.MaxLengthRatio, "max-length-ratio", match.MaxLengthRatio,
-		"how many `times` as long as the other one of two near-duplicates may be (-1: lengths "+
-			"are not compared)")
 	flags.IntVar(&o.SiteTexts, "site-texts", match.SiteTexts,
 		"keep different pages of one template apart by the distances of the stored pages of "+
 			"their site (the host of their URLs); until two others are stored, fewer than this "+
