@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -49,36 +50,61 @@ func TestScanOfColdIndexes(t *testing.T) {
 	}
 }
 
-// TestQueryBatchStopsInPlace tests that an error of reading ahead is not yielded to a loop that
-// has ended.
-func TestQueryBatchStopsInPlace(t *testing.T) {
+// openUnreadable opens an index of documents of which it has few blocks in memory. Reads of files
+// fail while failing is set. Document 1 was removed.
+func openUnreadable(t *testing.T) (x *Index, docs []Document, failing *atomic.Bool) {
+	t.Helper()
 	ctx, rng := t.Context(), rand.New(rand.NewPCG(1, 2))
-	var failing atomic.Bool
+	failing = new(atomic.Bool)
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if failing.Load() && op.Kind == errorfs.OpFileReadAt {
 			return errorfs.ErrInjected
 		}
 		return nil
 	}))
-	o := Options{FS: fs, Durability: NoSync, CacheBytes: 1 << 20}
-	x := openMem(t, o)
-	docs, queries := make([]Document, 30_000), make([]Query, 10_000)
+	o := Options{FS: fs, CacheBytes: 1 << 20}
+	x = OpenMem(t, o)
+	docs = make([]Document, 30_000)
 	for i := range docs {
 		docs[i] = Document{Fingerprint: fingerprint.Fingerprint(rng.Uint64()),
 			Key: fmt.Sprintf("https://example.com/%d/%x", i, rng.Uint64())}
 	}
 	must(t, x.Add(ctx, docs...))
-	must(t, x.Close())
-	x = openMem(t, o)
-	x.state.Load().packed.Wait(ctx)
-	x.state.Load().newest().Wait(ctx)
+	_, err := x.DeleteIDs(ctx, 1)
+	must(t, err, x.Close())
+	x = OpenMem(t, o)
+	s := x.state.Load()
+	live := s.newest()
+	must(t, s.packed.Wait(ctx), live.Wait(ctx), live.removed.Wait(ctx), s.keys.Wait(ctx))
+	documentsOf(t, x) // now the cache has other blocks than the IDs that were removed
+	t.Cleanup(func() { failing.Store(false) })
+	return x, docs, failing
+}
+
+// TestQueryBatchStopsInPlace tests that an error of reading ahead is not yielded to a loop that
+// has ended.
+func TestQueryBatchStopsInPlace(t *testing.T) {
+	x, docs, failing := openUnreadable(t)
+	queries := make([]Query, 10_000)
 	for i := range queries {
-		queries[i] = nearTo(docs[3*i].Fingerprint)
+		queries[i] = nearTo(docs[3*i+1].Fingerprint)
 	}
-	for range x.QueryBatch(ctx, queries) {
+	for range x.QueryBatch(t.Context(), queries) {
 		failing.Store(true)
 		time.Sleep(50 * time.Millisecond) // for the workers to meet the error
 		break
 	}
-	failing.Store(false)
+}
+
+// TestUnreadableRemovals tests that a query fails if it cannot find out whether a document without
+// a record was removed.
+func TestUnreadableRemovals(t *testing.T) {
+	x, docs, failing := openUnreadable(t)
+	x.state.Load().newest().removed.loaded = false
+	x.firstRecord.Store(2)
+	failing.Store(true)
+	if found, err := x.Query(t.Context(), nearTo(docs[0].Fingerprint)); !errors.Is(err,
+		errorfs.ErrInjected) {
+		t.Errorf("%+v, %v", found, err)
+	}
 }

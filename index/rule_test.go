@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 )
 
@@ -42,6 +43,21 @@ func TestRuleOfTheOptions(t *testing.T) {
 		if err := x.Add(ctx, Document{Tokens: length}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("length %d: %v", length, err)
 		}
+	}
+}
+
+// TestScopesThatMeet stores a document that has the stored fingerprint of another scope. It must
+// not match the documents of that scope.
+func TestScopesThatMeet(t *testing.T) {
+	x := openMem(t, Options{})
+	page := Document{Fingerprint: 7, Scope: "s"}
+	must(t, x.Add(t.Context(), Document{Fingerprint: fingerprint.Fingerprint(storedOf(&page))}))
+	matches, err := x.Query(t.Context(), Query{Signature: page.Signature(), Scope: page.Scope})
+	must(t, err)
+	v, err := x.CheckAndAdd(t.Context(), page)
+	must(t, err)
+	if len(matches) > 0 || v.Status != New {
+		t.Errorf("%+v, %v of %+v", matches, v.Status, v.Of)
 	}
 }
 
