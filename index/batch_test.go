@@ -96,15 +96,18 @@ func TestQueryBatchStopsInPlace(t *testing.T) {
 	}
 }
 
-// TestUnreadableRemovals tests that a query fails if it cannot find out whether a document without
-// a record was removed.
+// TestUnreadableRemovals tests that a reader returns an error if it cannot find out whether a
+// document without a record was removed.
 func TestUnreadableRemovals(t *testing.T) {
 	x, docs, failing := openUnreadable(t)
 	x.state.Load().newest().removed.loaded = false
 	x.firstRecord.Store(2)
+	r := x.reader()
+	must(t, r.openView())
 	failing.Store(true)
-	if found, err := x.Query(t.Context(), nearTo(docs[0].Fingerprint)); !errors.Is(err,
-		errorfs.ErrInjected) {
-		t.Errorf("%+v, %v", found, err)
+	d, found, err := r.document(1, uint64(docs[0].Fingerprint))
+	r.close() // it returns the same error
+	if found || !errors.Is(err, errorfs.ErrInjected) {
+		t.Errorf("%+v, found %t, %v", d, found, err)
 	}
 }
