@@ -69,26 +69,26 @@ func Repair(
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	storeOptions := store.Options{CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger}
-	remains, err := store.OpenRemains(dir, storeOptions)
+	damaged, err := store.Open(dir, store.Options{ReadOnly: true, Damaged: true,
+		CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
 	if err != nil {
 		return report, err
 	}
-	defer remains.Close() // Unreadable was called with its errors
-	remains.Unreadable = func(err error) {
-		if report.Unreadable++; opts.Unreadable != nil {
-			opts.Unreadable(err)
-		}
+	defer damaged.Close() // Unreadable was called with its errors
+	view, err := damaged.View()
+	if err != nil {
+		return report, err
 	}
-	header, counters, p, err := repairedMeta(remains, &opts)
+	defer view.Close()
+	header, counters, p, err := repairedMeta(view, &opts)
 	if err != nil {
 		return report, err
 	}
 	report.DocumentsBefore = counters.Documents
-	storeOptions.Create = &header
-	s, err := store.Open(dest, storeOptions)
+	s, err := store.Open(dest, store.Options{Create: &header,
+		CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
 	if err == nil {
-		err = errors.Join(copyDocuments(ctx, remains, s, p, counters, &opts, &report), s.Close())
+		err = errors.Join(copyDocuments(ctx, view, s, p, counters, &opts, &report), s.Close())
 	}
 	if err != nil {
 		err = errors.Join(err, opts.fs().RemoveAll(dest))
@@ -100,9 +100,9 @@ func Repair(
 // entries cannot be read, the options provide the header, and the counters are zero. The options
 // have no defaults: another k or analyzer would make wrong verdicts.
 func repairedMeta(
-	remains *store.Remains, opts *RepairOptions,
+	view *store.View, opts *RepairOptions,
 ) (h store.Header, c store.Counters, p *plan.Plan, err error) {
-	meta, err := remains.Meta()
+	meta, err := view.Meta()
 	if err == nil {
 		h, c = meta.Header, meta.Counters
 		p, err = plan.Parse(h.Plan)
@@ -122,32 +122,34 @@ func repairedMeta(
 	return store.Header{Plan: p.String(), Analyzer: *opts.Analyzer}, store.Counters{}, p, nil
 }
 
-// copyDocuments fills a new store in one commit.
+// copyDocuments fills a new store with the documents that can be read, in one commit.
 func copyDocuments(
-	ctx context.Context, remains *store.Remains, s *store.Store, p *plan.Plan,
-	before store.Counters, opts *RepairOptions, report *RepairReport,
+	ctx context.Context, from *store.View, to *store.Store, p *plan.Plan, before store.Counters,
+	opts *RepairOptions, report *RepairReport,
 ) (err error) {
-	b, err := newBuilder(ctx, s, p, &opts.Options, new(Report))
+	b, err := newBuilder(ctx, to, p, &opts.Options, new(Report))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	b.counters.NextID = max(b.counters.NextID, before.NextID)
-	for record := range remains.Documents() {
+	lost, err := from.Remains(func(record store.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := b.add(record); err != nil {
-			return err
+		return b.add(record)
+	}, func(err error) {
+		if report.Unreadable++; opts.Unreadable != nil {
+			opts.Unreadable(err)
 		}
-	}
-	if remains.Err != nil {
-		return remains.Err
+	})
+	if err != nil {
+		return err
 	}
 	if err := b.finish(); err != nil {
 		return err
 	}
 	report.Documents, report.Bare = b.counters.Documents, b.counters.Bare
-	report.Lost = max(remains.Lost, before.Documents-min(before.Documents, report.Documents))
+	report.Lost = max(lost, before.Documents-min(before.Documents, report.Documents))
 	return nil
 }

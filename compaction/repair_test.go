@@ -2,6 +2,7 @@ package compaction_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/verify"
 )
 
@@ -370,6 +372,50 @@ func TestRepairOfDamagedTables(t *testing.T) {
 	}
 }
 
+// openPebble opens the database of an index.
+func openPebble(t *testing.T, fsys vfs.FS) *pebble.DB {
+	t.Helper()
+	// equivalent to the ones of package store for the keys of small indexes
+	comparer, merger := *pebble.DefaultComparer, *pebble.DefaultMerger
+	comparer.Name, merger.Name = "neardup.1", "neardup.duplicates"
+	db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer, Merger: &merger,
+		FormatMajorVersion: pebble.FormatValueSeparation})
+	must(t, err)
+	return db
+}
+
+// TestRepairLosesOnlyUnreadableRecords damages single records, adjacent ones, and the entry of a
+// removed ID. Repair must report one place per gap, and lose no other document. Neither a document
+// without a readable record nor the removed document may become a document with only a fingerprint.
+func TestRepairLosesOnlyUnreadableRecords(t *testing.T) {
+	docs := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 100))
+	for i := range docs[:80] {
+		docs[i].Key = keyName(i)
+	}
+	h := newHistory(vfs.NewMem())
+	const removed = 90
+	h.must(t, step{what: "load", docs: docs})
+	h.session(t, index.Options{}, step{what: "delete IDs", ids: []uint64{removed - 1, removed}})
+	f := &flipped{state: *h.newest()}
+	db := openPebble(t, h.fs)
+	entry := binary.BigEndian.AppendUint64([]byte("t\xff\xff"), removed) // see docs/format.md
+	must(t, db.Set(entry, []byte{1}, nil))
+	lost := uint64(0)
+	for _, gap := range [][2]uint64{{1, 1}, {5, 5}, {7, 7}, {10, 17}, {30, 44}, {60, 80}} {
+		for id := gap[0]; id <= gap[1]; id++ {
+			must(t, db.Set(binary.BigEndian.AppendUint64([]byte{'d'}, id), nil, nil))
+			lost++
+		}
+	}
+	must(t, db.Close())
+	report, got, err := f.repaired(t, "records", h.fs, f.repairOptions(h.fs))
+	must(t, err)
+	if missing := f.compare(t, "records", got); missing != lost ||
+		report.Lost != lost+1 || report.Unreadable != 7 || report.Bare != 18 {
+		t.Errorf("%d documents are missing, want %d: %+v", missing, lost, report)
+	}
+}
+
 // TestRepairHasNoDefaults: if the plan or the analyzer cannot be read, Repair requires it.
 func TestRepairHasNoDefaults(t *testing.T) {
 	for _, lost := range []string{"mplan", "manalyzer"} {
@@ -379,12 +425,7 @@ func TestRepairHasNoDefaults(t *testing.T) {
 		want := x.Plan()
 		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1},
 			index.Document{Fingerprint: 2}), x.Close())
-		// equivalent to the ones of package store for the keys of this index
-		comparer, merger := *pebble.DefaultComparer, *pebble.DefaultMerger
-		comparer.Name, merger.Name = "neardup.1", "neardup.duplicates"
-		db, err := pebble.Open("ix", &pebble.Options{FS: fsys, Comparer: &comparer,
-			Merger: &merger, FormatMajorVersion: pebble.FormatValueSeparation})
-		must(t, err)
+		db := openPebble(t, fsys)
 		must(t, db.Delete([]byte(lost), nil), db.Close())
 		f := &flipped{}
 		if _, _, err := f.repaired(t, lost, fsys, f.repairOptions(fsys)); !errors.Is(err,

@@ -45,8 +45,7 @@ type Options struct {
 	FillArena  bool         // read all packed blocks into memory in the background
 	FS         vfs.FS       // nil: the file system of the operating system
 	Logger     *slog.Logger // nil: none
-
-	remains bool // of OpenRemains: neither meta nor the packed tables are read
+	Damaged    bool         // read neither meta nor packed tables, for View.Remains
 }
 
 const (
@@ -151,10 +150,11 @@ func open(dir string, opts Options) (*Store, error) {
 // load reads the meta entries and opens the tables, or creates the store.
 func (s *Store) load(opts Options) error {
 	s.documents.from = s.db
-	s.tables.Store(s.newTables(packing{}, epochs{}))
-	if opts.remains {
+	if opts.Damaged {
+		s.tables.Store(s.newTables(packing{}, epochs{0, 1}))
 		return nil
 	}
+	s.tables.Store(s.newTables(packing{}, epochs{}))
 	found, err := s.loadMeta()
 	switch {
 	case err != nil:
