@@ -475,10 +475,7 @@ func (w *window) affected(from, to int) bool {
 	}
 	k, neighbours := w.x.plan.MaxDistance, w.x.opts.siteTexts() >= 0
 	for i := from; i < to && len(others) > 0; i++ {
-		of := w.verdicts[i].Of.ID
-		if j := w.origin[i]; j >= 0 {
-			of = w.verdicts[j].Document.ID
-		}
+		of := w.verdicts[i].Of.ID // 0 for a document that is not committed
 		stored, key := storedOf(&w.docs[i]), keyHashOf(w.docs[i].Key)
 		if slices.ContainsFunc(others, func(o recentWrite) bool {
 			return o.affects(stored, key, of, k, neighbours)

@@ -120,6 +120,9 @@ func TestWritesBetweenCommits(t *testing.T) {
 			again.Digest = 3
 			must(t, x.Add(ctx, again))
 		}, 3},
+		{"document near another one of the window", true, 1000, func(x *index.Index) {
+			must(t, x.Add(ctx, index.Document{Fingerprint: window[100].Fingerprint ^ 1}))
+		}, 2},
 	} {
 		for _, siteTexts := range []int{0, -1} {
 			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})

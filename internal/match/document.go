@@ -18,34 +18,16 @@ const (
 	MaxTokens     = math.MaxInt32
 )
 
-// Document is a page in an index.
+// Document is a page in an index. The comment of index.Document describes its fields.
 type Document struct {
-	// ID is assigned by the index: 1, 2, 3, ... in order of arrival. IDs are never reused.
-	// Calls that store a document ignore it.
-	ID uint64
-
-	// Key is the caller's name for the page, a URL as a rule. It is optional.
-	// Adding a document replaces the stored document with the same key. At most 64 KiB.
-	Key string
-
+	ID          uint64
+	Key         string
 	Fingerprint fingerprint.Fingerprint
-
-	// Shingles is the shingle signature of the text; zero if there is none.
-	Shingles fingerprint.ShingleSignature
-
-	// Digest identifies the text, a Signature's Digest; 0 if there is none.
-	Digest fingerprint.Digest
-
-	// Tokens is the length of the text in tokens, up to 2^31-1; 0 if it is not known.
-	Tokens int
-
-	// Scope partitions the documents: only documents of the same scope are compared. The
-	// empty scope is a scope like any other. At most 64 KiB.
-	Scope string
-
-	// Added is the time at which the index stored the document, in whole seconds, UTC.
-	// Calls that store a document ignore it.
-	Added time.Time
+	Shingles    fingerprint.ShingleSignature
+	Digest      fingerprint.Digest
+	Tokens      int
+	Scope       string
+	Added       time.Time
 }
 
 // LastSecond is the last second of the year 9999. JSON has no later time.

@@ -13,22 +13,13 @@ type Match struct {
 	Distance int // Hamming distance of the fingerprints
 }
 
-// Query selects the stored documents near a fingerprint.
+// Query selects the stored documents near a fingerprint. The comment of index.Query describes its
+// fields.
 type Query struct {
-	// Documents are compared with Signature, by the same rule as in CheckAndAdd, with
-	// Options.MaxShingleDistance, ShortAllowance and MaxLengthRatio. Zero Shingles or Tokens are
-	// not compared.
 	fingerprint.Signature
-
-	// Scope is the scope of the matches.
-	Scope string
-
-	// MaxDistance is the largest Hamming distance of a match. 0: the k of the index. A larger
-	// value than the k of the index is ErrDistance. Exact: only equal fingerprints match.
+	Scope       string
 	MaxDistance int
-
-	// Limit is how many matches are asked for, the nearest ones. 0: all.
-	Limit int
+	Limit       int
 }
 
 // Exact as a MaxDistance selects only equal fingerprints.
@@ -51,42 +42,28 @@ func (q *Query) Within(k int) (int, error) {
 	return q.MaxDistance, nil
 }
 
-// Stats describe an index. All figures are of the moment of the call.
+// Stats describes an index. The comment of index.Stats describes its fields.
 type Stats struct {
-	MaxDistance int    `json:"maxDistance"`
-	Plan        string `json:"plan"`
-	Tables      int    `json:"tables"`
-	Probes      int    `json:"probes"` // range scans a query
-	Analyzer    string `json:"analyzer,omitempty"`
-	Format      int    `json:"format"`
-	Documents   uint64 `json:"documents"` // live ones
-	Bare        uint64 `json:"bare"`      // of those, the ones with nothing but a fingerprint
-	// ID of the next document; NextID-1 have ever been added
-	NextID    uint64 `json:"nextID"`
-	DiskBytes uint64 `json:"diskBytes"` // with the write-ahead log
-
-	Generation uint64 `json:"generation"` // how often the tables were packed
-	Packed     uint64 `json:"packed"`     // fingerprints that the last time packed
-	// documents that were added since, including removed documents
-	Live           uint64 `json:"live"`
-	Removed        uint64 `json:"removed"`        // documents that were removed since
-	FilterBytes    uint64 `json:"filterBytes"`    // of memory that filters take
-	DirectoryBytes uint64 `json:"directoryBytes"` // of memory for finding packed blocks
-	CachedBytes    uint64 `json:"cachedBytes"`    // of packed blocks in memory
-
-	StoreCachedBytes uint64 `json:"storeCachedBytes"` // of other data of the store in memory
-
-	// documents that were removed as Expiry says, since the index was opened
-	Expired uint64 `json:"expired,omitempty"`
-
-	// CrowdedTexts is the number of different texts, estimated up to 266, that are duplicates of
-	// one stored document of their own site: of the document with most. 0: fewer than 16.
-	CrowdedTexts uint64 `json:"crowdedTexts,omitempty"`
-
-	// Crowded is a message if there are such texts. It names the document and says what to do.
-	Crowded string `json:"crowded,omitempty"`
-
-	// CacheShort is a message if the cache is too small for the packed blocks, so that queries
-	// read files. It gives a sufficient size.
-	CacheShort string `json:"cacheShort,omitempty"`
+	MaxDistance      int    `json:"maxDistance"`
+	Plan             string `json:"plan"`
+	Tables           int    `json:"tables"`
+	Probes           int    `json:"probes"`
+	Analyzer         string `json:"analyzer,omitempty"`
+	Format           int    `json:"format"`
+	Documents        uint64 `json:"documents"`
+	Bare             uint64 `json:"bare"`
+	NextID           uint64 `json:"nextID"`
+	DiskBytes        uint64 `json:"diskBytes"`
+	Generation       uint64 `json:"generation"`
+	Packed           uint64 `json:"packed"`
+	Live             uint64 `json:"live"`
+	Removed          uint64 `json:"removed"`
+	FilterBytes      uint64 `json:"filterBytes"`
+	DirectoryBytes   uint64 `json:"directoryBytes"`
+	CachedBytes      uint64 `json:"cachedBytes"`
+	StoreCachedBytes uint64 `json:"storeCachedBytes"`
+	Expired          uint64 `json:"expired,omitempty"`
+	CrowdedTexts     uint64 `json:"crowdedTexts,omitempty"`
+	Crowded          string `json:"crowded,omitempty"`
+	CacheShort       string `json:"cacheShort,omitempty"`
 }
