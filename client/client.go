@@ -71,9 +71,6 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// connections is the largest number of connections; further calls wait.
-const connections = 64
-
 // Client is a connection to a served index. Its methods may be called from any goroutine.
 type Client struct {
 	base   *url.URL
@@ -89,10 +86,7 @@ var _ api.Checker = (*Client)(nil)
 // the server is not a neardup server. It returns api.ErrUnauthorized, api.ErrBusy and errors of the
 // network.
 func Open(ctx context.Context, address string, o *Options) (*Client, error) {
-	c := new(Client)
-	if o != nil {
-		c.opts = *o
-	}
+	c := &Client{opts: *cmp.Or(o, &Options{})}
 	c.opts.RetryFor = cmp.Or(c.opts.RetryFor, 30*time.Second)
 	c.opts.Timeout = cmp.Or(c.opts.Timeout, 2*time.Minute)
 	var err error
@@ -101,18 +95,16 @@ func Open(ctx context.Context, address string, o *Options) (*Client, error) {
 		return nil, fmt.Errorf("open %q: want an address such as http://127.0.0.1:7490", address)
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // one call per connection, so that connections bounds both
+	protocols.SetHTTP1(true) // one call per connection; further calls wait
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opts.TLS,
-			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
-			IdleConnTimeout: 2 * time.Minute, TLSHandshakeTimeout: 30 * time.Second,
+			MaxConnsPerHost: 64, MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Minute,
+			TLSHandshakeTimeout: 30 * time.Second, WriteBufferSize: 64 << 10,
 			DisableCompression: true, Protocols: protocols,
-			WriteBufferSize: 64 << 10,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       c.opts.Timeout,
 	}
 	stats, err := c.Stats(ctx)
 	if err == nil && stats.Tables == 0 {

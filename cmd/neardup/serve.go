@@ -83,8 +83,7 @@ func (s *serving) check() error {
 // isLoopback reports whether an address is a loopback address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // readToken returns the first line of the token file.
@@ -162,8 +161,8 @@ func (s *serving) run(ctx context.Context) (err error) {
 		end(err)
 	}
 	var serve *server.Server
-	pages, archives, err := s.pages(ctx, x, func() map[neardup.Status]int64 {
-		return serve.Verdicts()
+	pages, archives, err := s.pages(ctx, x, func(status neardup.Status) int64 {
+		return serve.Verdicts(status)
 	})
 	if err != nil {
 		return errors.Join(err, x.Close())
@@ -193,7 +192,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 
 // pages returns the web pages, with the texts of the archives.
 func (s *serving) pages(
-	ctx context.Context, x *neardup.Index, verdicts func() map[neardup.Status]int64,
+	ctx context.Context, x *neardup.Index, verdicts func(neardup.Status) int64,
 ) (*view.Pages, *archive.Archive, error) {
 	o := view.Options{Rule: s.opts.Rule, Verdicts: verdicts}
 	if len(s.archives) > 0 && x.Signer() == nil {

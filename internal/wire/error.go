@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/neardup/neardup/client/api"
 )
@@ -38,20 +39,36 @@ const (
 	Internal    = "internal"     // 500: any other error
 )
 
-// CodeOf returns the code and the HTTP status of an error.
-func CodeOf(err error) (code string, status int) {
-	for _, c := range codes {
-		if errors.Is(err, c.err) {
-			return c.code, c.status
-		}
-	}
-	return Internal, 500
+// Failure is an error that has a code. The server answers with it, and the client returns it.
+type Failure struct {
+	Said   api.Error
+	Status int // of HTTP
 }
 
-// OfCode returns the error that has a code, or nil.
-func OfCode(code string) error {
+// Failuref returns a Failure.
+func Failuref(code string, status int, format string, args ...any) *Failure {
+	return &Failure{api.Error{Code: code, Message: fmt.Sprintf(format, args...)}, status}
+}
+
+// FailureOf returns the Failure that an error is or wraps, or one with the code of the error.
+func FailureOf(err error) *Failure {
+	if f, is := errors.AsType[*Failure](err); is {
+		return f
+	}
 	for _, c := range codes {
-		if c.code == code {
+		if errors.Is(err, c.err) {
+			return Failuref(c.code, c.status, "%v", err)
+		}
+	}
+	return Failuref(Internal, 500, "%v", err)
+}
+
+func (f *Failure) Error() string { return f.Said.Message }
+
+// Unwrap returns the error that has the code, or nil.
+func (f *Failure) Unwrap() error {
+	for _, c := range codes {
+		if c.code == f.Said.Code {
 			return c.err
 		}
 	}

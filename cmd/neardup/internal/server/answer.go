@@ -1,32 +1,20 @@
 package server
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// callError is an error that has a code and no Go error for callers.
-type callError struct {
-	failure api.Error
-	status  int
-}
-
-func (e *callError) Error() string { return e.failure.Message }
-
-func refusal(code string, status int, format string, args ...any) *callError {
-	return &callError{api.Error{Code: code, Message: fmt.Sprintf(format, args...)}, status}
-}
-
 func badCall(format string, args ...any) error {
-	return refusal(wire.BadRequest, http.StatusBadRequest, format, args...)
+	return wire.Failuref(wire.BadRequest, http.StatusBadRequest, format, args...)
 }
 
 // errStopping is the error of a server that is about to end.
@@ -40,36 +28,26 @@ func readError(err error) error {
 		return fmt.Errorf("%w: the body has more than %d bytes; send fewer documents per request",
 			index.ErrTooLarge, tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refusal(wire.Timeout, http.StatusRequestTimeout,
+		return wire.Failuref(wire.Timeout, http.StatusRequestTimeout,
 			"the body was sent too slowly; send fewer documents per request")
 	}
 	return badCall("the body ends early or is malformed: %v", err)
 }
 
-// failureOf returns the answer to a call that failed, and its status.
-func failureOf(err error) (api.Failure, int) {
-	var own *callError
-	if errors.As(err, &own) {
-		return api.Failure{Error: own.failure}, own.status
-	}
-	code, status := wire.CodeOf(err)
-	return api.Failure{Error: api.Error{Code: code, Message: err.Error()}}, status
-}
-
 // writeFailure answers with an error, and returns the status.
 func writeFailure(w http.ResponseWriter, err error) int {
-	failure, status := failureOf(err)
-	text, _ := json.Marshal(failure)
+	failure := wire.FailureOf(err)
+	text, _ := json.Marshal(api.Failure{Error: failure.Said})
 	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusServiceUnavailable {
+	if failure.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	if status == http.StatusRequestTimeout || errors.Is(err, errStopping) {
+	if failure.Status == http.StatusRequestTimeout || errors.Is(err, errStopping) {
 		w.Header().Set("Connection", "close")
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(failure.Status)
 	w.Write(append(text, '\n'))
-	return status
+	return failure.Status
 }
 
 // answer is the answer to a call.
@@ -81,9 +59,10 @@ type answer struct {
 	claimed   int64 // bytes of memory
 	documents int   // of the request or the answer, for the access log
 
-	several bool   // several objects, one per line
-	array   bool   // the objects are a JSON array
-	text    []byte // encoded and not written
+	several bool // several objects, one per line
+	array   bool // the objects are a JSON array
+	out     *bufio.Writer
+	line    []byte // the last object
 	n       int    // objects so far
 }
 
@@ -106,6 +85,7 @@ func (a *answer) release(n int64) {
 // json answers with one object, or returns the error of making it.
 func (a *answer) json(v any, err error) error {
 	if err == nil {
+		a.out = bufio.NewWriterSize(a, 512)
 		err = a.add(v)
 	}
 	if err != nil {
@@ -115,33 +95,30 @@ func (a *answer) json(v any, err error) error {
 }
 
 // add adds an object to the answer. An error is an object like others, if there may be several.
-func (a *answer) add(v any) error {
+func (a *answer) add(v any) (err error) {
 	if failed, is := v.(error); is {
 		if !a.several {
 			return failed
 		}
-		v, _ = failureOf(failed)
+		v = api.Failure{Error: wire.FailureOf(failed).Said}
 	}
-	text := a.text
-	if a.array {
-		text = append(text, "[,"[min(a.n, 1)])
-	}
-	text, err := wire.Append(text, v)
-	if err != nil {
+	if a.line, err = wire.Append(a.line[:0], v); err != nil {
 		return err
 	}
-	// the answer to one query may be long
-	if long := int64(len(text) - max(len(a.text), callBytes)); long > 0 {
+	// the answer to one query may be long; callBytes are one half for out and one half for line
+	if long := int64(len(a.line) - callBytes/2); long > 0 {
+		defer func() { a.line = nil }()
 		if err := a.claim(long); err != nil {
 			return err
 		}
 		defer a.release(long)
 	}
-	a.text = text
-	if a.n++; len(a.text) < callBytes {
-		return nil
+	if a.array {
+		a.out.WriteByte("[,"[min(a.n, 1)]) // its errors stick
 	}
-	return a.write(-1)
+	a.n++
+	_, err = a.out.Write(a.line)
+	return err
 }
 
 // end writes the rest of the answer. A failure after the first objects becomes the last object.
@@ -155,26 +132,22 @@ func (a *answer) end(failed error) error {
 		}
 	}
 	if a.array {
-		a.text = append(a.text, "[]\n"[min(a.n, 1):]...)
+		a.out.WriteString("[]\n"[min(a.n, 1):])
 	}
-	return errors.Join(failed, a.write(len(a.text)))
+	_, err := a.Write(nil) // an answer without objects has a header too
+	return errors.Join(failed, err, a.out.Flush())
 }
 
-// write writes the text so far. length is the length of the answer if this is all of it, or -1.
-func (a *answer) write(length int) error {
+// Write writes a part of the answer, after the header.
+func (a *answer) Write(part []byte) (int, error) {
 	if a.status == 0 {
 		media := "application/json"
 		if a.several && !a.array {
 			media = api.JSONLines
 		}
 		a.Header().Set("Content-Type", media)
-		if length >= 0 {
-			a.Header().Set("Content-Length", strconv.Itoa(length))
-		}
 		a.status = a.success
 		a.WriteHeader(a.status)
 	}
-	_, err := a.ResponseWriter.Write(a.text)
-	a.text = a.text[:0]
-	return err
+	return a.ResponseWriter.Write(part)
 }

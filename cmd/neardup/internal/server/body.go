@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -34,7 +35,7 @@ func (a *answer) readBody(r *http.Request) ([]byte, error) {
 		}
 		from = http.MaxBytesReader(nil, inflated, limit)
 	default:
-		return nil, refusal(wire.ContentType, http.StatusUnsupportedMediaType,
+		return nil, wire.Failuref(wire.ContentType, http.StatusUnsupportedMediaType,
 			"Content-Encoding is %.40q: want gzip or none", coding)
 	}
 	for body := make([]byte, 0, min(max(r.ContentLength+1, 512), callBytes)); ; {
@@ -62,15 +63,16 @@ type item struct {
 	text   []byte // as it was sent
 
 	key         string
-	malformed   *callError // the answer, if it is malformed
-	maxDistance *int       // of a query
+	malformed   *wire.Failure // the answer, if it is malformed
+	maxDistance *int          // of a query
 	limit       int
 }
 
 // window is documents of a request that are answered together.
 type window struct {
 	parse  func(text []byte, d *api.Document) error
-	stores bool
+	store  func(*window) // stores the documents; nil for a call that stores nothing
+	answer func(w *window, n int) (any, error)
 
 	items   []item
 	docs    []index.Document
@@ -80,14 +82,13 @@ type window struct {
 // windowLimit is the number of documents of a window.
 const windowLimit = 256
 
-// eachWindow reads the documents of a request and answers them in order. It calls work with up to
-// 256 of them, and the function that work returns for each that is not malformed. stores reports
-// whether the documents are stored.
+// eachWindow reads the documents of a request and answers them in order. It calls store, if it is
+// not nil, with up to 256 of them, and answer for each of them that is not malformed.
 func (s *Server) eachWindow(
-	a *answer, r *http.Request, parameters url.Values, stores bool,
-	work func(*window) func(n int) (any, error),
+	a *answer, r *http.Request, parameters url.Values,
+	store func(*window), answer func(w *window, n int) (any, error),
 ) error {
-	w := &window{parse: wire.Parse, stores: stores}
+	w := &window{parse: wire.Parse, store: store, answer: answer}
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isJSON := media == "application/json"
 	switch media {
@@ -108,7 +109,7 @@ func (s *Server) eachWindow(
 			return nil
 		}
 	default:
-		return refusal(wire.ContentType, http.StatusUnsupportedMediaType,
+		return wire.Failuref(wire.ContentType, http.StatusUnsupportedMediaType,
 			"Content-Type is %.80q: want %s or application/json for documents, or text/html or "+
 				"text/plain for a page", media, api.JSONLines)
 	}
@@ -116,7 +117,7 @@ func (s *Server) eachWindow(
 	if err != nil {
 		return err
 	}
-	a.text = make([]byte, 0, min(2*len(body)+256, callBytes+4<<10))
+	a.out = bufio.NewWriterSize(a, min(2*len(body)+256, callBytes/2))
 	text := bytes.TrimPrefix(body, []byte("\ufeff"))
 	var documents iter.Seq2[int, []byte]
 	switch {
@@ -141,13 +142,13 @@ func (s *Server) eachWindow(
 				"?key=https%%3A%%2F%%2Fexample.com%%2F", number)
 		}
 		if len(w.items) == windowLimit {
-			if err := s.answer(a, w, work); err != nil {
+			if err := s.answer(a, w); err != nil {
 				return a.end(err)
 			}
 		}
 		w.items = append(w.items, item{number: number, text: text})
 	}
-	return a.end(s.answer(a, w, work))
+	return a.end(s.answer(a, w))
 }
 
 // lines yields the lines that are not blank, with their numbers.
@@ -179,16 +180,18 @@ func values(array []byte) iter.Seq2[int, []byte] {
 }
 
 // answer answers the documents of a window, and empties it.
-func (s *Server) answer(a *answer, w *window, work func(*window) func(n int) (any, error)) error {
+func (s *Server) answer(a *answer, w *window) error {
 	w.docs, w.reasons = make([]index.Document, len(w.items)), make([]string, len(w.items))
 	check.Parallel(len(w.items), func(n int) { s.analyze(w, n) })
-	answer := work(w)
+	if w.store != nil {
+		w.store(w)
+	}
 	a.documents += len(w.items)
 	for n := range w.items {
 		var v any = w.items[n].malformed
 		var err error
 		if w.items[n].malformed == nil {
-			v, err = answer(n)
+			v, err = w.answer(w, n)
 		}
 		if err == nil {
 			err = a.add(v)
@@ -206,17 +209,17 @@ func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document
 	err := w.parse(i.text, &d)
-	if err == nil && w.stores && (d.MaxDistance != nil || d.Limit != 0) {
+	if err == nil && w.store != nil && (d.MaxDistance != nil || d.Limit != 0) {
 		err = errors.New("maxDistance and limit are fields of a query")
 	}
 	if err != nil {
 		w.reasons[n] = err.Error()
-		i.malformed = &callError{api.Error{Code: wire.BadLine, Message: err.Error(),
-			Line: i.number}, http.StatusBadRequest}
+		i.malformed = wire.Failuref(wire.BadLine, http.StatusBadRequest, "%v", err)
+		i.malformed.Said.Line = i.number
 		return
 	}
 	i.key, i.maxDistance, i.limit = d.Key, d.MaxDistance, d.Limit
-	w.docs[n], w.reasons[n] = check.Document(&d, w.stores &&
+	w.docs[n], w.reasons[n] = check.Document(&d, w.store != nil &&
 		s.index.Signer() != nil, func(p neardup.Page) (index.Document, string) {
 		s.analysis.Acquire(context.Background(), 1)
 		defer s.analysis.Release(1)

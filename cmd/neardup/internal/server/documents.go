@@ -22,17 +22,18 @@ import (
 // check answers POST /v1/check. If the index fails part of the way, the documents before the
 // failure are answered.
 func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, true, func(w *window) func(int) (any, error) {
-		verdicts, failed := check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
-		var checked api.Checked
-		return func(n int) (any, error) {
-			if n >= len(verdicts) {
-				return nil, failed
-			}
-			s.metrics.verdicts[verdicts[n].Status].Add(1)
-			checked = wire.Checked(w.items[n].key, &w.docs[n].Fingerprint, &verdicts[n])
-			return &checked, nil
+	var verdicts []neardup.Verdict
+	var failed error
+	var checked api.Checked
+	return s.eachWindow(a, r, values, func(w *window) {
+		verdicts, failed = check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
+	}, func(w *window, n int) (any, error) {
+		if n >= len(verdicts) {
+			return nil, failed
 		}
+		s.metrics.verdicts[verdicts[n].Status].Add(1)
+		checked = wire.Checked(w.items[n].key, &w.docs[n].Fingerprint, &verdicts[n])
+		return &checked, nil
 	})
 }
 
@@ -48,15 +49,6 @@ func (s *Server) checkDocuments(
 	return s.index.CheckDocuments(ctx, docs)
 }
 
-// each returns the work of eachWindow that answers each document alone.
-func each(
-	answer func(i *item, d *index.Document, reason string) (any, error),
-) func(*window) func(int) (any, error) {
-	return func(w *window) func(int) (any, error) {
-		return func(n int) (any, error) { return answer(&w.items[n], &w.docs[n], w.reasons[n]) }
-	}
-}
-
 const (
 	maxMatches = 10_000 // matches in the answer to one query
 	maxListed  = 1000   // documents in a part of the list
@@ -64,43 +56,41 @@ const (
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false,
-		each(func(i *item, d *index.Document, reason string) (any, error) {
-			found := api.Found{Reason: reason, Matches: []api.Stored{}}
-			found.Key, found.KeyBytes = wire.Split(i.key)
-			if reason != "" {
-				return &found, nil
+	return s.eachWindow(a, r, values, nil, func(w *window, n int) (any, error) {
+		i, d := &w.items[n], &w.docs[n]
+		found := api.Found{Reason: w.reasons[n], Matches: []api.Stored{}}
+		found.Key, found.KeyBytes = wire.Split(i.key)
+		if found.Reason != "" {
+			return &found, nil
+		}
+		q := index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: i.limit}
+		if q.Limit == 0 || q.Limit > maxMatches {
+			q.Limit = maxMatches + 1
+		}
+		if k := i.maxDistance; k != nil {
+			if *k < 0 { // index.Exact is negative
+				return nil, fmt.Errorf("%w: maxDistance is %d, want 0 or more",
+					index.ErrDistance, *k)
 			}
-			q := index.Query{Signature: d.Signature(), Scope: d.Scope, Limit: i.limit}
-			if q.Limit == 0 || q.Limit > maxMatches {
-				q.Limit = maxMatches + 1
-			}
-			if k := i.maxDistance; k != nil {
-				if *k < 0 { // index.Exact is negative
-					return nil, fmt.Errorf("%w: maxDistance is %d, want 0 or more",
-						index.ErrDistance, *k)
-				}
-				if q.MaxDistance = *k; *k == 0 {
-					q.MaxDistance = index.Exact
-				}
-			}
-			s.queries.Acquire(context.Background(), 1) // each has memory for its matches
-			defer s.queries.Release(1)
-			matches, err := s.index.Query(r.Context(), q)
-			found.Fingerprint, found.More = &d.Fingerprint, len(matches) > maxMatches
-			for n := range matches[:min(len(matches), maxMatches)] {
-				found.Matches = append(found.Matches, wire.Stored(&matches[n]))
-			}
-			return &found, err
-		}))
+			q.MaxDistance = cmp.Or(*k, index.Exact)
+		}
+		s.queries.Acquire(context.Background(), 1) // each has memory for its matches
+		defer s.queries.Release(1)
+		matches, err := s.index.Query(r.Context(), q)
+		found.Fingerprint, found.More = &d.Fingerprint, len(matches) > maxMatches
+		for n := range matches[:min(len(matches), maxMatches)] {
+			found.Matches = append(found.Matches, wire.Stored(&matches[n]))
+		}
+		return &found, err
+	})
 }
 
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, false,
-		each(func(i *item, d *index.Document, reason string) (any, error) {
-			return compare.Explain(r.Context(), s.index, i.key, d, reason, s.opts.Rule())
-		}))
+	return s.eachWindow(a, r, values, nil, func(w *window, n int) (any, error) {
+		return compare.Explain(r.Context(), s.index, w.items[n].key, &w.docs[n], w.reasons[n],
+			s.opts.Rule())
+	})
 }
 
 // explainKey answers GET /v1/explain.
@@ -116,7 +106,7 @@ func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error
 func (s *Server) stored(r *http.Request, key string) (index.Document, error) {
 	d, found, err := s.index.Get(r.Context(), key)
 	if err == nil && !found {
-		err = refusal(wire.NotFound, http.StatusNotFound,
+		err = wire.Failuref(wire.NotFound, http.StatusNotFound,
 			"no document has the key %.80q: duplicates and skipped pages are not stored; "+
 				"to find out which stored page one resembles, send it to POST /v1/explain", key)
 	}

@@ -363,7 +363,7 @@ func TestLostAnswer(t *testing.T) {
 	x := open(t, nil)
 	lost := 0
 	s := New(x, Options{})
-	inner := s.Handler()
+	inner := s.http.Handler
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/check" && lost > 0 {
 			lost--
@@ -459,7 +459,7 @@ func FuzzCalls(f *testing.F) {
 		r.Host, r.RequestURI, r.RemoteAddr = "localhost", target, "127.0.0.1:1"
 		r.Header.Set("Content-Type", contentType)
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r.WithContext(context.Background()))
+		s.http.Handler.ServeHTTP(w, r.WithContext(context.Background()))
 		answer := w.Result()
 		if answer.StatusCode >= 500 || answer.StatusCode < 200 {
 			t.Errorf("%s %s: %s, %s", method, target, answer.Status, w.Body)

@@ -9,7 +9,6 @@ import (
 	indexmetrics "github.com/neardup/neardup/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metrics has the metrics of the server and of its index.
@@ -66,10 +65,6 @@ func truth(name, help string, holds func() bool) prometheus.GaugeFunc {
 	})
 }
 
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-}
-
 // connState counts open connections. It is the ConnState of http.Server.
 func (m *metrics) connState(_ net.Conn, state http.ConnState) {
 	switch state {
@@ -80,11 +75,5 @@ func (m *metrics) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// Verdicts returns the number of verdicts since the start.
-func (s *Server) Verdicts() map[neardup.Status]int64 {
-	counts := make(map[neardup.Status]int64)
-	for status := neardup.New; status <= neardup.Skipped; status++ {
-		counts[status] = s.metrics.verdicts[status].Load()
-	}
-	return counts
-}
+// Verdicts returns the number of verdicts with a status since the start.
+func (s *Server) Verdicts(status neardup.Status) int64 { return s.metrics.verdicts[status].Load() }

@@ -161,8 +161,8 @@ func TestListOfErrors(t *testing.T) {
 	for _, err := range []error{api.ErrUnauthorized, api.ErrBusy, api.ErrClosed, api.ErrFailed,
 		api.ErrCorrupt, api.ErrReadOnly, api.ErrMismatch, api.ErrDistance, api.ErrNoText,
 		api.ErrTooLarge, os.ErrInvalid} {
-		code, status := wire.CodeOf(err)
-		want = append(want, fmt.Sprint(code, " ", status))
+		f := wire.FailureOf(err)
+		want = append(want, fmt.Sprint(f.Said.Code, " ", f.Status))
 	}
 	want = append(want, wire.BadRequest+" 400", wire.BadLine+" 400", wire.Forbidden+" 403",
 		wire.NotFound+" 404", wire.NotAllowed+" 405", wire.Timeout+" 408", wire.Exists+" 409",

@@ -17,6 +17,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // openAPI is the OpenAPI document of the calls.
@@ -108,11 +109,12 @@ func (s *Server) routes() http.Handler {
 	for path, allowed := range methods {
 		guarded.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeFailure(w, refusal(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s",
+			writeFailure(w, wire.Failuref(wire.NotAllowed, http.StatusMethodNotAllowed, "want %s",
 				strings.Join(allowed, " or ")))
 		})
 	}
-	guarded.Handle("GET /metrics", s.metrics.handler())
+	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry,
+		promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	guarded.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(openAPI)
@@ -123,7 +125,7 @@ func (s *Server) routes() http.Handler {
 		}
 	}
 	guarded.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeFailure(w, refusal(wire.NotFound, http.StatusNotFound, "no such path"))
+		writeFailure(w, wire.Failuref(wire.NotFound, http.StatusNotFound, "no such path"))
 	})
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.health)
@@ -143,7 +145,7 @@ var origins http.CrossOriginProtection
 // the requests of other sites in a browser, except links to the web pages.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
 	if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
-		return refusal(wire.Forbidden, http.StatusForbidden,
+		return wire.Failuref(wire.Forbidden, http.StatusForbidden,
 			"without a token, only localhost is served")
 	}
 	if s.opts.Token != "" {
@@ -163,7 +165,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
 		like.Method = http.MethodPost // a GET may be expensive
 	}
 	if origins.Check(&like) != nil {
-		return refusal(wire.Forbidden, http.StatusForbidden,
+		return wire.Failuref(wire.Forbidden, http.StatusForbidden,
 			"cross-origin requests are not allowed")
 	}
 	return nil
@@ -174,9 +176,8 @@ func isLoopbackHost(host string) bool {
 		host = name
 	}
 	host = strings.Trim(host, "[]")
-	ip := net.ParseIP(host)
 	// HTTP/1.0 may name no host
-	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // counted answers a call, and counts, times and logs it.
@@ -213,7 +214,7 @@ func (s *Server) counted(c *call) http.Handler {
 const callBytes = 32 << 10
 
 func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
-	if s.isStopping() {
+	if s.stopping.Err() != nil {
 		return errStopping
 	}
 	if err := a.claim(callBytes); err != nil {
@@ -262,7 +263,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.failed.Load():
 		writeFailure(w, index.ErrFailed)
-	case s.isStopping():
+	case s.stopping.Err() != nil:
 		writeFailure(w, errStopping)
 	default:
 		w.Write([]byte("ok\n"))

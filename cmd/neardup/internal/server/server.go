@@ -76,9 +76,6 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// headerBytes is the largest header of a request: a URL holds a key of 64 KiB, percent-encoded.
-const headerBytes = 256 << 10
-
 // Server serves one index.
 type Server struct {
 	index   *neardup.Index
@@ -120,38 +117,31 @@ func New(x *neardup.Index, o Options) *Server {
 		queries:  semaphore.NewWeighted(32),
 		analysis: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 		ballast:  make([]byte, 32<<20),
-
-		compaction:    task{state: TaskState{State: "none"}},
-		checkpointing: task{state: TaskState{State: "none"}},
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		Handler:        s.routes(),
+		TLSConfig:      o.TLS.Clone(),
 		ConnState:      s.metrics.connState,
 		ReadTimeout:    l.ReadTimeout,
 		WriteTimeout:   l.WriteTimeout,
 		IdleTimeout:    l.WriteTimeout,
-		MaxHeaderBytes: headerBytes,
+		MaxHeaderBytes: 256 << 10, // a URL holds a key of 64 KiB, percent-encoded
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	return s
 }
 
-// Handler returns the handler of all calls, without the limits of connections and their timeouts.
-func (s *Server) Handler() http.Handler { return s.http.Handler }
-
 // Serve answers on a listener until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
 	serve := s.http.Serve
 	if s.opts.TLS != nil {
-		s.http.TLSConfig = s.opts.TLS.Clone()
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
-	err := serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Shutdown takes no more calls, and cuts off the calls that are not answered when ctx is done. It
@@ -165,8 +155,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.running.Wait()
 	return err
 }
-
-func (s *Server) isStopping() bool { return s.stopping.Err() != nil }
 
 // noteError records that the index takes no more writes, and reports the cause once.
 func (s *Server) noteError(err error) {

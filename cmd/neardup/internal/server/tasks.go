@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,9 @@ type task struct {
 func (t *task) get() TaskState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.state
+	state := t.state
+	state.State = cmp.Or(state.State, "none")
+	return state
 }
 
 // start runs work in the background and returns its state. If a task of that name is running, start
@@ -52,12 +55,11 @@ func (s *Server) start(
 		s.running.Go(func() {
 			done := TaskState{State: "done", Name: name}
 			if err := work(s.stopping, &done); err != nil {
-				if s.isStopping() && errors.Is(err, context.Canceled) {
+				if s.stopping.Err() != nil && errors.Is(err, context.Canceled) {
 					err = errStopping
 				}
 				s.noteError(err)
-				failure, _ := failureOf(err)
-				done = TaskState{State: "failed", Name: name, Error: &failure.Error}
+				done = TaskState{State: "failed", Name: name, Error: &wire.FailureOf(err).Said}
 			}
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -67,14 +69,11 @@ func (s *Server) start(
 	return t.state, nil
 }
 
-// compactionBytes is the memory for sorting in a compaction.
-const compactionBytes = 256 << 20
-
 // compact answers POST /v1/compact.
 func (s *Server) compact(a *answer, _ *http.Request, _ url.Values) error {
 	return a.json(s.start(&s.compaction, "", func(ctx context.Context, done *TaskState) error {
 		report, err := compaction.Compact(ctx, s.index.Index,
-			compaction.Options{MemoryBytes: compactionBytes})
+			compaction.Options{MemoryBytes: 256 << 20}) // for sorting
 		done.Compaction = &report
 		return err
 	}))
@@ -85,7 +84,7 @@ var checkpointName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 // checkpoint answers POST /v1/checkpoint.
 func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error {
 	if s.opts.Checkpoints == "" {
-		return refusal(wire.Forbidden, http.StatusForbidden,
+		return wire.Failuref(wire.Forbidden, http.StatusForbidden,
 			"the server has no directory for checkpoints: start serve with --checkpoints DIR")
 	}
 	name := values.Get("name")
@@ -96,7 +95,7 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 	dir := filepath.Join(s.opts.Checkpoints, name)
 	if running := s.checkpointing.get(); running.State != "running" || running.Name != name {
 		if _, err := os.Lstat(dir); err == nil {
-			return refusal(wire.Exists, http.StatusConflict,
+			return wire.Failuref(wire.Exists, http.StatusConflict,
 				"the checkpoint %s exists: choose another name", name)
 		}
 	}

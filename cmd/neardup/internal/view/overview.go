@@ -27,20 +27,15 @@ func (p *Pages) overview(*http.Request) (any, error) {
 	if p.opts.Texts != nil {
 		o.Texts = p.opts.Texts.Documents()
 	}
-	duplicates := int64(0)
-	if p.opts.Verdicts != nil {
-		counts := p.opts.Verdicts()
-		duplicates = counts[neardup.Duplicate]
-		for status := neardup.New; status <= neardup.Skipped; status++ {
-			if n := counts[status]; n > 0 {
-				o.Verdicts = append(o.Verdicts, Count{Name: status.String(), N: n,
-					Colour: verdictColours[status.String()]})
-				o.Given += n
-			}
+	for status := neardup.New; status <= neardup.Skipped; status++ {
+		if n := p.opts.Verdicts(status); n > 0 {
+			o.Verdicts = append(o.Verdicts, Count{Name: status.String(), N: n,
+				Colour: verdictColours[status.String()]})
+			o.Given += n
 		}
 	}
 	setShares(o.Verdicts)
-	o.Duplicates = percent(duplicates, o.Given)
+	o.Duplicates = percent(p.opts.Verdicts(neardup.Duplicate), o.Given)
 	o.describe(p.index.Compaction())
 	return o, nil
 }

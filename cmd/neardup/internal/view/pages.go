@@ -29,9 +29,9 @@ type Texts interface {
 
 // Options configures New.
 type Options struct {
-	Rule     func() match.Rule               // returns the rule of comparisons
-	Verdicts func() map[neardup.Status]int64 // returns the number of verdicts; nil: unknown
-	Texts    Texts                           // nil: none
+	Rule     func() match.Rule          // returns the rule of comparisons
+	Verdicts func(neardup.Status) int64 // returns the number of verdicts with a status
+	Texts    Texts                      // nil: none
 }
 
 // Pages serves the pages. The memory, the time and the number of requests are bounded. Requests

@@ -72,8 +72,8 @@ func testPages(t *testing.T) *Pages {
 		}
 		must(t, x.Add(context.Background(), d))
 	}
-	verdicts := func() map[neardup.Status]int64 {
-		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}
+	verdicts := func(status neardup.Status) int64 {
+		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}[status]
 	}
 	rule := match.Default(6)
 	return New(x, Options{Rule: func() match.Rule { return rule },
