@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"testing"
@@ -24,7 +25,7 @@ type effect struct {
 	did int // number of documents that the call reports as stored, or minus the number removed
 }
 
-// cancelledCalls has all calls that take a context, on an index with the keys "page N". part
+// cancelledCalls has all calls that take a context, on an index of the strangers from 300 on. part
 // tells whether a failed call may have done part of its work.
 var cancelledCalls = []struct {
 	name string
@@ -43,11 +44,7 @@ var cancelledCalls = []struct {
 		return effect{err, len(verdicts)}
 	}},
 	{"Delete", true, func(ctx context.Context, x *index.Index) effect {
-		var keys []string
-		for i := range cancelPages {
-			keys = append(keys, fmt.Sprint("page ", i))
-		}
-		n, err := x.Delete(ctx, keys...)
+		n, err := x.Delete(ctx, keysOf(index.Strangers(cancelPages + 300)[300:])...)
 		return effect{err, -n}
 	}},
 	{"DeleteIDs", true, func(ctx context.Context, x *index.Index) effect {
@@ -70,37 +67,28 @@ var cancelledCalls = []struct {
 		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: 5}})
 		return effect{err: err}
 	}},
-	{"QueryBatch", false, queryBatch},
+	{"QueryBatch", false, func(ctx context.Context, x *index.Index) effect {
+		return ended(x.QueryBatch(ctx, make([]index.Query, 100)))
+	}},
 	{"QueryBatch, scanned", false, func(ctx context.Context, x *index.Index) effect {
-		return queryBatch(testhook.WithScannedBatches(ctx, true), x)
+		ctx = testhook.WithScannedBatches(ctx, true)
+		return ended(x.QueryBatch(ctx, make([]index.Query, 100)))
 	}},
 	{"Get", false, func(ctx context.Context, x *index.Index) effect {
-		_, _, err := x.Get(ctx, "page 7")
+		_, _, err := x.Get(ctx, "stranger 307")
 		return effect{err: err}
 	}},
-	{"Documents", false, func(ctx context.Context, x *index.Index) (e effect) {
-		for _, err := range x.Documents(ctx) {
-			e.err = errors.Join(e.err, err)
-		}
-		return e
+	{"Documents", false, func(ctx context.Context, x *index.Index) effect {
+		return ended(x.Documents(ctx))
 	}},
-	{"DocumentsAfter", false, func(ctx context.Context, x *index.Index) (e effect) {
-		for _, err := range x.DocumentsAfter(ctx, 1) {
-			e.err = errors.Join(e.err, err)
-		}
-		return e
+	{"DocumentsAfter", false, func(ctx context.Context, x *index.Index) effect {
+		return ended(x.DocumentsAfter(ctx, 1))
 	}},
-	{"Pairs", false, func(ctx context.Context, x *index.Index) (e effect) {
-		for _, err := range x.Pairs(ctx, index.JoinOptions{}) {
-			e.err = errors.Join(e.err, err)
-		}
-		return e
+	{"Pairs", false, func(ctx context.Context, x *index.Index) effect {
+		return ended(x.Pairs(ctx, index.JoinOptions{}))
 	}},
-	{"Clusters", false, func(ctx context.Context, x *index.Index) (e effect) {
-		for _, err := range x.Clusters(ctx, index.JoinOptions{}) {
-			e.err = errors.Join(e.err, err)
-		}
-		return e
+	{"Clusters", false, func(ctx context.Context, x *index.Index) effect {
+		return ended(x.Clusters(ctx, index.JoinOptions{}))
 	}},
 	{"Verify", false, func(ctx context.Context, x *index.Index) (e effect) {
 		for p := range x.Verify(ctx, index.VerifyOptions{}) {
@@ -132,8 +120,9 @@ var cancelledCalls = []struct {
 	}},
 }
 
-func queryBatch(ctx context.Context, x *index.Index) (e effect) {
-	for _, err := range x.QueryBatch(ctx, make([]index.Query, 100)) {
+// ended returns the effect of a loop.
+func ended[T any](loop iter.Seq2[T, error]) (e effect) {
+	for _, err := range loop {
 		e.err = errors.Join(e.err, err)
 	}
 	return e
@@ -205,9 +194,6 @@ func TestCancelledAnywhere(t *testing.T) {
 	made := crashfs.New()
 	x := openCancelled(t, index.Options{FS: made})
 	docs := index.Strangers(cancelPages + 300)[300:]
-	for i := range docs {
-		docs[i].Key = fmt.Sprint("page ", i)
-	}
 	must(t, x.Add(t.Context(), docs...))
 	before := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
 	before.Now = cancelTime

@@ -63,53 +63,39 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestCheckpointRefuses tests that harmful targets are refused and that nothing changes.
+// TestCheckpointRefuses tests that a target is refused and unchanged if it is not an empty
+// directory, if it is in the directory of the index, or if another checkpoint may have left a
+// working directory.
 func TestCheckpointRefuses(t *testing.T) {
-	ctx := context.Background()
-	source := filepath.Join(t.TempDir(), "ix")
-	x := openAt(t, source, Options{})
-	full := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(full, "mine"), []byte("x"), 0o644))
-	for _, dir := range []string{full, source, filepath.Join(source, "in", "it")} {
-		if err := x.Checkpoint(ctx, dir); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-	if err := x.Checkpoint(ctx, filepath.Join(full, "mine")); err == nil {
-		t.Error("a file is taken for a folder")
-	}
-	if names, err := os.ReadDir(full); err != nil || len(names) != 1 {
-		t.Errorf("the folder holds %v, %v", names, err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	dir := filepath.Join(full, "new")
-	if err := x.Checkpoint(cancelled, dir); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("something is left: %v", err)
-	}
-}
-
-// TestCheckpointKeepsExistingDirectories tests that a target is refused and unchanged if it holds a
-// directory. The directory may have the name of one of the index, or be a working directory that
-// another checkpoint may have left.
-func TestCheckpointKeepsExistingDirectories(t *testing.T) {
-	ctx := context.Background()
-	for _, there := range []string{"copy/incoming", "copy.incomplete"} {
+	for _, c := range []struct {
+		file, target string
+		want         error
+	}{
+		{"full/mine", "full", fs.ErrExist},
+		{"full/mine", "full/mine", nil}, // any error
+		{"copy/incoming/mine", "copy", fs.ErrExist},
+		{"copy.incomplete/mine", "copy", fs.ErrExist},
+		{"mine", "index", fs.ErrExist},
+		{"mine", "index/in/it", fs.ErrExist},
+	} {
 		mem := vfs.NewMem()
-		x := openAt(t, "ix", Options{FS: mem})
-		must(t, x.Add(ctx, Document{Key: "a", Fingerprint: 1}))
-		must(t, mem.MkdirAll(there, 0o755))
-		f, err := mem.Create(there+"/mine", vfs.WriteCategoryUnspecified)
-		must(t, err)
-		must(t, f.Close())
-		if err := x.Checkpoint(ctx, "copy"); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("%s: %v", there, err)
+		x := openMem(t, Options{FS: mem})
+		must(t, mem.MkdirAll(mem.PathDir(c.file), 0o755))
+		f, err := mem.Create(c.file, vfs.WriteCategoryUnspecified)
+		must(t, err, f.Close())
+		list := func() string {
+			names, err := mem.List("")
+			inside, insideErr := mem.List(mem.PathDir(c.file))
+			return fmt.Sprint(names, err, inside, insideErr)
 		}
-		if _, err := mem.Stat(there + "/mine"); err != nil {
-			t.Errorf("%s was wiped: %v", there, err)
+		before := list()
+		if err := x.Checkpoint(t.Context(), c.target); err == nil ||
+			c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s with the file %s: %v", c.target, c.file, err)
+		}
+		if after := list(); after != before {
+			t.Errorf("%s with the file %s: the files were %s and are %s", c.target, c.file,
+				before, after)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func checkTimes(t *testing.T, x *Index, docs []Document) {
 	}
 }
 
-// TestDeleteBeforeFindsOldAmongMany tests few old documents whose records follow more records
-// than one snapshot reads.
+// TestDeleteBeforeFindsOldAmongMany tests old documents whose records follow as many records as
+// one snapshot reads, and more.
 func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: Exact, Durability: NoSync})
@@ -50,8 +50,10 @@ func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	for i := range many {
 		many[i] = Document{Fingerprint: fingerprint.Fingerprint(i) << 40}
 	}
-	addAt(t, x, many, at.Add(2*time.Hour))
-	addAt(t, x, bareDocuments([]uint64{1 << 63, ^uint64(0)}), at)
+	addAt(t, x, many[:scanChunk], at.Add(2*time.Hour))
+	addAt(t, x, bareDocuments([]uint64{1 << 63}), at)
+	addAt(t, x, many[scanChunk:], at.Add(2*time.Hour))
+	addAt(t, x, bareDocuments([]uint64{^uint64(0)}), at)
 	addAt(t, x, bareDocuments(make([]uint64, 10)), at.Add(time.Hour))
 	n, err := x.DeleteBefore(ctx, at.Add(time.Minute))
 	if n != 2 || err != nil {
