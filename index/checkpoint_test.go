@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,7 @@ func TestCheckpointRefuses(t *testing.T) {
 		list := func() string {
 			names, err := mem.List("")
 			inside, insideErr := mem.List(mem.PathDir(c.file))
+			slices.Sort(names)
 			return fmt.Sprint(names, err, inside, insideErr)
 		}
 		before := list()
