@@ -29,7 +29,6 @@ type reader struct {
 	steps  int
 
 	flips, fps []uint64 // for use again
-	ranges     []store.Range
 	blocks     []store.Visit
 	visits     []visit
 	places     []int
@@ -184,12 +183,12 @@ func (r *reader) searchPacked() error {
 		r.flips = r.s.packed.AppendCandidates(r.flips[:0], i, permuted)
 		for flips := r.flips; len(flips) > 0; {
 			n := min(len(flips), probesTogether)
-			r.ranges = r.ranges[:0]
+			r.blocks = r.blocks[:0]
 			for _, flips := range flips[:n] {
 				first, last := t.PrefixRange(permuted ^ flips)
-				r.ranges = append(r.ranges, store.Range{First: first, Last: last})
+				r.blocks = append(r.blocks, store.Visit{First: first, Last: last})
 			}
-			if err := r.probePacked(i, p, permuted, r.ranges); err != nil {
+			if err := r.probePacked(i, p, permuted); err != nil {
 				return err
 			}
 			flips = flips[n:]
@@ -209,17 +208,14 @@ const (
 type visit struct {
 	store.Visit
 	block    store.Block
-	lows     store.LowBits
 	from, to int  // positions
 	compare  bool // the low bits tell
 }
 
-// probePacked looks at the packed fingerprints of a table in some ranges, each of one prefix.
-// permuted is the fingerprint of the query in the order of the table.
-func (r *reader) probePacked(
-	table int, p *store.PackedTable, permuted uint64, ranges []store.Range,
-) error {
-	r.blocks = p.AppendVisits(r.blocks[:0], ranges)
+// probePacked looks at the packed fingerprints of a table in the ranges of r.blocks, each of one
+// prefix. permuted is the fingerprint of the query in the order of the table.
+func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64) error {
+	r.blocks = p.Locate(r.blocks)
 	r.comparison.Begin(permuted, r.k)
 	if r.visits == nil {
 		r.visits = make([]visit, visitsTogether)
@@ -250,7 +246,7 @@ func (r *reader) visit(
 		}
 	}
 	for i := range visits {
-		r.fetched ^= visits[i].lows.Fetch(visits[i].from, visits[i].to)
+		r.fetched ^= visits[i].block.Fetch(visits[i].from, visits[i].to)
 	}
 	for i := range visits {
 		if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
@@ -265,7 +261,7 @@ func (v *visit) open(p *store.PackedTable) (err error) {
 	if v.block, err = p.Block(v.Block); err != nil {
 		return err
 	}
-	v.lows, v.from, v.to, v.compare = v.block.LowBits(v.First, v.Last)
+	v.from, v.to, v.compare = v.block.Positions(v.First, v.Last)
 	return nil
 }
 
@@ -280,7 +276,7 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 		return len(r.fps)
 	}
 	// Low bits first: hardly any candidate is a match.
-	r.places = v.lows.AppendNear(r.places[:0], v.from, v.to, &r.comparison)
+	r.places = v.block.AppendNear(r.places[:0], v.from, v.to, &r.comparison)
 	for _, at := range r.places {
 		// The positions may overshoot the range; another probe returns those.
 		if fp := v.block.At(at); fp >= v.First && fp <= v.Last {

@@ -17,19 +17,13 @@ import (
 // Block is a packed block, as PackedTable gives it.
 type Block = block.Block
 
-// LowBits is the low bits of the fingerprints of a block.
-type LowBits = block.LowBits
-
-// Comparison compares LowBits with a fingerprint.
+// Comparison compares the fingerprints of blocks with a fingerprint.
 type Comparison = block.Comparison
 
-// Range is the permuted fingerprints from First to Last.
-type Range struct{ First, Last uint64 }
-
-// Visit is a block that may hold fingerprints of a range.
+// Visit is a block that may hold permuted fingerprints from First to Last.
 type Visit struct {
-	Range
-	Block int
+	First, Last uint64
+	Block       int
 }
 
 // PackedTable reads the blocks that the last compaction wrote for one table. The keys of the
@@ -183,39 +177,38 @@ func (d *directory) find(fp uint64) int {
 	return i
 }
 
-// AppendVisits appends the blocks that may hold fingerprints of the ranges, in their order. It
-// fetches all memory of one kind before it reads any of it, so that the cache misses overlap.
-func (d *directory) AppendVisits(dst []Visit, ranges []Range) []Visit {
-	n := len(dst)
-	for _, r := range ranges {
-		dst = append(dst, Visit{r, int(d.starts[r.First>>d.shift])})
+// Locate finds the blocks of visits that have a range. It drops a visit without a block, and
+// repeats a visit for each block of its range. It fetches all memory of one kind before it reads
+// any of it, so that the cache misses overlap.
+func (d *directory) Locate(visits []Visit) []Visit {
+	for i := range visits {
+		visits[i].Block = int(d.starts[visits[i].First>>d.shift])
 	}
 	var fetched uint64
-	for _, v := range dst[n:] {
+	for _, v := range visits {
 		if v.Block < len(d.slots) {
 			fetched ^= d.slots[v.Block].last
 		}
 	}
 	d.fetched(fetched)
 	single := true
-	for i := range dst[n:] {
-		v := &dst[n+i]
+	for i := range visits {
+		v := &visits[i]
 		v.Block = d.find(v.First)
 		single = single && v.Block < len(d.slots) && d.slots[v.Block].last >= v.Last
 	}
 	if single {
-		return dst
+		return visits
 	}
-	firsts := len(dst) - n
-	for i := range firsts {
-		v := dst[n+i]
+	ranges := len(visits)
+	for _, v := range visits[:ranges] {
 		for ; v.Block < len(d.slots); v.Block++ {
-			if dst = append(dst, v); d.slots[v.Block].last >= v.Last {
+			if visits = append(visits, v); d.slots[v.Block].last >= v.Last {
 				break
 			}
 		}
 	}
-	return slices.Delete(dst, n, n+firsts)
+	return slices.Delete(visits, 0, ranges)
 }
 
 // fetched uses a value that was only read to have it in the cache of the processor.

@@ -131,28 +131,21 @@ func Append(dst []byte, fps []uint64) ([]byte, error) {
 	return appendEliasFano(dst, fps, 0), nil
 }
 
-// LowBits holds the low bits of the fingerprints of a block, which one load per
-// fingerprint reads. A caller that needs few of many fingerprints compares these bits
-// first, and calls Block.At for the fingerprints that may match.
-type LowBits struct {
-	bytes []byte // 7 before the first field
-	width uint
-}
-
-// LowBits returns the low bits and the positions from (inclusive) to to (exclusive) of a
-// range that contains all fingerprints from first to last. The range may contain a few
-// others at both ends, which differ from first or last only in their low bits. A caller
-// that compares the bits anyway need not find the exact ends. ok is false if the low bits
-// are too few to distinguish fingerprints. The caller must then use AppendRange.
-func (b *Block) LowBits(first, last uint64) (lows LowBits, from, to int, ok bool) {
+// Positions returns a range of positions, from (inclusive) to to (exclusive), that contains all
+// fingerprints from first to last. The range may contain a few others at both ends, which differ
+// from first or last only in their low bits. A caller that needs few of many fingerprints compares
+// their low bits with AppendNear, which need no exact ends, and calls At for the near ones. ok is
+// false if the low bits are too few to distinguish fingerprints. The caller must then use
+// AppendRange.
+func (b *Block) Positions(first, last uint64) (from, to int, ok bool) {
 	if b.width < minTellingLows {
-		return LowBits{}, 0, 0, false
+		return 0, 0, false
 	}
 	r := b.eliasFanoRange(first, last)
-	return LowBits{b.data[b.lows:b.end], b.width}, r.from, r.to, true
+	return r.from, r.to, true
 }
 
-// minTellingLows is the width of low bits from which LowBits is useful.
+// minTellingLows is the width of low bits from which comparing them is useful.
 const minTellingLows = 16
 
 // Comparison compares low bits with a fingerprint. It is not safe for concurrent use.
@@ -190,13 +183,13 @@ func (c *Comparison) prepare(width uint) {
 
 // AppendNear appends the positions between from (inclusive) and to (exclusive) whose low bits are
 // near.
-func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
-	i := from
+func (b *Block) AppendNear(dst []int, from, to int, c *Comparison) []int {
+	lows, i := b.data[b.lows:b.end], from
 	if to-from >= manyLows {
-		dst, i = l.appendNearEights(dst, from, to, c)
+		dst, i = b.appendNearEights(dst, from, to, c)
 	}
-	for query := c.fp & l.Mask(); i < to; i++ {
-		if bits.OnesCount64(l.At(i)^query) <= c.k {
+	for query := c.fp & b.lowMask(); i < to; i++ {
+		if bits.OnesCount64(packedField(lows, i, b.width)^query) <= c.k {
 			dst = append(dst, i)
 		}
 	}
@@ -205,15 +198,16 @@ func (l LowBits) AppendNear(dst []int, from, to int, c *Comparison) []int {
 
 // appendNearEights is AppendNear for groups of eight positions. It stops after the last complete
 // group, or after the group that contains to, and returns the end.
-func (l LowBits) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
-	if c.width != l.width {
-		c.prepare(l.width)
+func (b *Block) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
+	lows, width := b.data[b.lows:b.end], b.width
+	if c.width != width {
+		c.prepare(width)
 	}
 	k := c.k
-	end = min((to+7)/8, (len(l.bytes)-7)/int(l.width)) * 8
+	end = min((to+7)/8, (len(lows)-7)/int(width)) * 8
 	// The words exist: openEliasFano checks this for positions below Len, and end for groups of
 	// eight.
-	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.bytes)), from/8*int(l.width))
+	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(lows)), from/8*int(width))
 	for i := from &^ 7; i < end; i += 8 {
 		found := uint(0) // without a loop: that would take a fifth longer
 		if c.distance(eight, 0) <= k {
@@ -245,7 +239,7 @@ func (l LowBits) appendNearEights(dst []int, from, to int, c *Comparison) (near 
 				dst = append(dst, at)
 			}
 		}
-		eight = unsafe.Add(eight, l.width)
+		eight = unsafe.Add(eight, width)
 	}
 	return dst, end
 }
@@ -262,16 +256,14 @@ const manyLows = 16
 
 // Fetch loads the low bits of these positions into the cache of the processor without waiting.
 // The caller must use the result, which has no meaning, so that the compiler keeps the load.
-func (l LowBits) Fetch(from, to int) (value uint64) {
+func (b *Block) Fetch(from, to int) (value uint64) {
 	const line = 64
-	for at := uint(from) * l.width >> 3; at < uint(to)*l.width>>3; at += line {
-		value ^= uint64(l.bytes[at])
+	lows := b.data[b.lows:b.end]
+	for at := uint(from) * b.width >> 3; at < uint(to)*b.width>>3; at += line {
+		value ^= uint64(lows[at])
 	}
 	return value
 }
 
-// Mask has the bits set that At returns.
-func (l LowBits) Mask() uint64 { return 1<<(l.width&63) - 1 }
-
-// At returns the low bits of the fingerprint at a position. All other bits are 0.
-func (l LowBits) At(i int) uint64 { return packedField(l.bytes, i, l.width) }
+// lowMask has the low bits set.
+func (b *Block) lowMask() uint64 { return 1<<(b.width&63) - 1 }

@@ -58,7 +58,7 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 		t.Fatalf("range %016x..%016x: %016x at %d, want %016x at %d", first, last, got[1:],
 			gotAt, want, at)
 	}
-	lows, from, to, ok := b.LowBits(first, last)
+	from, to, ok := b.Positions(first, last)
 	if !ok {
 		return
 	}
@@ -71,38 +71,35 @@ func checkRange(t *rapid.T, b *Block, fps []uint64, first, last uint64) {
 			from, to, len(fps))
 	}
 	for i := from; i < to; i++ {
-		if lows.At(i) != fps[i]&lows.Mask() {
-			t.Fatalf("low bits at %d: %x of %016x", i, lows.At(i), fps[i])
-		}
 		// No more than the rest of the two buckets at the ends.
-		if fps[i] < first&^lows.Mask() || fps[i] > last|lows.Mask() {
+		if fps[i] < first&^b.lowMask() || fps[i] > last|b.lowMask() {
 			t.Fatalf("low bits of %016x..%016x: position %d is %016x", first, last, i, fps[i])
 		}
 	}
 	for _, k := range []int{0, 3, 16, 24} {
-		checkNear(t, lows, from, to, first^1<<k, k)
-		checkNear(t, lows, from, to, last, k)
+		checkNear(t, b, from, to, first^1<<k, k)
+		checkNear(t, b, from, to, last, k)
 		if from < to {
-			checkNear(t, lows, from, to, lows.At((from+to)/2)^5, k)
+			checkNear(t, b, from, to, fps[(from+to)/2]^5, k)
 		}
 	}
 }
 
-// checkNear compares AppendNear with At.
+// checkNear compares AppendNear with the low bits one by one.
 func checkNear(
-	t interface{ Fatalf(string, ...any) }, lows LowBits, from, to int, fp uint64, k int,
+	t interface{ Fatalf(string, ...any) }, b *Block, from, to int, fp uint64, k int,
 ) {
 	var want []int
 	for i := from; i < to; i++ {
-		if bits.OnesCount64(lows.At(i)^fp&lows.Mask()) <= k {
+		if bits.OnesCount64((b.low(i)^fp)&b.lowMask()) <= k {
 			want = append(want, i)
 		}
 	}
 	var c Comparison
 	c.Begin(fp, k)
-	if got := lows.AppendNear([]int{-1}, from, to, &c); !slices.Equal(got[1:], want) {
+	if got := b.AppendNear([]int{-1}, from, to, &c); !slices.Equal(got[1:], want) {
 		t.Fatalf("within %d bits of %016x from %d to %d of %d low bits: positions %v, want %v", k,
-			fp, from, to, lows.width, got[1:], want)
+			fp, from, to, b.width, got[1:], want)
 	}
 }
 
@@ -149,7 +146,7 @@ func TestBlockAllocations(t *testing.T) {
 			panic("open")
 		}
 		buf, _ = b.AppendRange(buf[:0], fps[20], fps[100])
-		b.LowBits(fps[20], fps[100])
+		b.Positions(fps[20], fps[100])
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -15,7 +15,7 @@ import (
 // and a 0 for each step to the next bucket. A probe finds its range by counting zeros in a
 // few words, and reads the low bits of any position without decoding others. The low bits
 // belong to the fingerprint itself, not to a difference, so that a caller can compare them
-// bit by bit (see LowBits).
+// bit by bit (see AppendNear).
 const (
 	eliasFanoHeader = 1 + 1 + 2 + 2
 	// At least this many bytes follow the unary part, so that its last word can be
@@ -175,7 +175,7 @@ func selectZero(
 // trim removes the fingerprints outside of the range from the buckets at its ends.
 func (b *Block) trim(r *positions, first, last uint64) {
 	high := b.data[b.high:]
-	mask := uint64(1)<<(b.width&63) - 1
+	mask := b.lowMask()
 	if low := first & mask; low != 0 && first>>(b.width&63) >= b.bucket {
 		for r.from < r.to && isSet(high, r.bit) && b.low(r.from) < low {
 			r.from++
@@ -201,14 +201,14 @@ func (b *Block) appendPositions(dst []uint64, r positions) []uint64 {
 	dst = slices.Grow(dst, r.to-r.from)[:begin+r.to-r.from]
 	out := dst[begin:]
 	high, words := b.unary()
-	lows := LowBits{b.data[b.lows:b.end], b.width}
+	lows, width := b.data[b.lows:b.end], b.width
 	word := int(r.bit / 64)
 	ones := binary.LittleEndian.Uint64(high[word*8:]) >> (r.bit & 63) << (r.bit & 63)
 	for i := 0; ; {
 		bucket := b.bucket + uint64(word*64-r.from)
 		for ; ones != 0; ones &= ones - 1 {
 			at := bucket + uint64(bits.TrailingZeros64(ones)-i)
-			out[i] = at<<(lows.width&63) | lows.At(r.from+i)
+			out[i] = at<<(width&63) | packedField(lows, r.from+i, width)
 			if i++; i == len(out) {
 				return dst
 			}
