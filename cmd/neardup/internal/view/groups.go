@@ -14,11 +14,11 @@ import (
 // groupsPage lists the groups of near-duplicates of a host.
 type groupsPage struct {
 	Host      string
-	Looked    int64   // documents of the index that were read
-	Cut       bool    // the index has more
-	Documents int     // of the host
-	Full      bool    // the host may have more
-	Most      []Count // documents of the host with the most duplicates
+	Looked    int64       // documents of the index that were read
+	Cut       bool        // the index has more
+	Documents int         // of the host
+	Full      bool        // the host may have more
+	Most      *countTable // documents of the host with the most duplicates
 	Groups    []group
 	Left      int // groups that are not shown
 }
@@ -82,14 +82,16 @@ func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) 
 		ids[i] = docs[i].ID
 	}
 	counts, err := p.index.Duplicates(ctx, ids...)
+	var most []Count
 	for i, n := range counts {
 		if n > 0 {
-			g.Most = append(g.Most, Count{Name: docs[i].Key, N: int64(n)})
+			most = append(most, Count{Name: docs[i].Key, N: int64(n)})
 		}
 	}
-	slices.SortStableFunc(g.Most, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
-	g.Most = g.Most[:min(len(g.Most), maxMost)]
-	setShares(g.Most)
+	slices.SortStableFunc(most, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
+	g.Most = tableOf("Documents with the most duplicates", "document", "duplicates",
+		most[:min(len(most), maxMost)])
+	g.Most.Keys = true
 	return err
 }
 

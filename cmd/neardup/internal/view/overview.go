@@ -11,8 +11,7 @@ import (
 // overviewPage is the first page.
 type overviewPage struct {
 	Stats      index.Stats
-	Verdicts   []Count
-	Given      int64  // verdicts
+	Verdicts   *countTable
 	Duplicates string // their share of the verdicts
 	Texts      int
 	Compaction string
@@ -27,15 +26,14 @@ func (p *Pages) overview(*http.Request) (any, error) {
 	if p.opts.Texts != nil {
 		o.Texts = p.opts.Texts.Documents()
 	}
+	var verdicts []Count
 	for status := neardup.New; status <= neardup.Skipped; status++ {
 		if n := p.opts.Verdicts(status); n > 0 {
-			o.Verdicts = append(o.Verdicts, Count{Name: status.String(), N: n,
-				Colour: verdictColours[status.String()]})
-			o.Given += n
+			verdicts = append(verdicts, Count{Name: status.String(), N: n})
 		}
 	}
-	setShares(o.Verdicts)
-	o.Duplicates = percent(p.opts.Verdicts(neardup.Duplicate), o.Given)
+	o.Verdicts = verdictTable("Since the start of the server", "pages", verdicts)
+	o.Duplicates = percent(p.opts.Verdicts(neardup.Duplicate), o.Verdicts.Total)
 	o.describe(p.index.Compaction())
 	return o, nil
 }

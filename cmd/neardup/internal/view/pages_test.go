@@ -253,7 +253,7 @@ func TestCompactionIsShown(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c, o.Compaction, want)
 		}
 	}
-	o, text := new(overviewPage), new(strings.Builder)
+	o, text := &overviewPage{Verdicts: new(countTable)}, new(strings.Builder)
 	o.describe(compaction.BackgroundStats{Failure: "no room on <disk>"})
 	must(t, overviewTemplate().Execute(text, &frame{Page: o}))
 	if !strings.Contains(text.String(), "failed and will be retried: no room on &lt;disk&gt;") {

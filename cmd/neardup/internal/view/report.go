@@ -2,6 +2,8 @@ package view
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,44 +37,38 @@ type Report struct {
 // reportPage is the data of the template.
 type reportPage struct {
 	*Report
-	Title, Policy, Nav, Current string
-	Summary                     string
-	Documents                   int64 // with a verdict
-	Stack                       []Bar
-	Charts                      []*Chart
+	Title, Policy, Nav, Current            string
+	Summary, SampleNote                    string
+	ByVerdict, BySkip, ByGroup, ByDistance *countTable
+	ByPairs                                *countTable // pairs of the sample; nil: there is none
 }
-
-var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c",
-	"unchanged": "d", "skipped": "e"}
 
 func (r *Report) page() *reportPage {
 	p := &reportPage{Report: r, Title: "Near-duplicates", Policy: policy("'none'")}
 	p.Summary = fmt.Sprintf("%s, %s, in %v", shownKey(strings.Join(r.Inputs, " ")),
 		r.Begun.Format("2 January 2006 15:04"), r.Took.Round(time.Millisecond))
-	setShares(r.Skips)
-	setShares(r.Groups)
-	for _, v := range r.Verdicts {
-		p.Documents += v.N
+	p.ByVerdict = verdictTable("Verdicts on documents", "documents", r.Verdicts)
+	p.BySkip = tableOf("Skipped, by reason", "reason", "records", r.Skips)
+	most := "Documents with the most duplicates"
+	if r.GroupsLow {
+		most += "; each may have more"
 	}
-	at := 0.0
-	for i := range r.Verdicts {
-		v := &r.Verdicts[i]
-		v.Colour = verdictColours[v.Name]
-		width := 100 * float64(v.N) / float64(max(p.Documents, 1))
-		p.Stack = append(p.Stack, Bar{X: at, W: width, Colour: v.Colour})
-		at += width
+	p.ByGroup = tableOf(most, "document", "duplicates", r.Groups)
+	p.ByGroup.Keys = true
+	var distances, pairs []Count
+	for bits, n := range r.Distances {
+		distances = append(distances, Count{Name: strconv.Itoa(bits), N: n})
 	}
-	setShares(r.Verdicts)
-	k := r.Rule.MaxDistance
-	distances := &Chart{Title: "Duplicates by distance", X: "bits that differ", Y: "duplicates",
-		Note: "From each duplicate of this run to the nearest document that was kept. If many " +
-			"are near k, a larger k would find more."}
-	p.Charts = append(p.Charts, distances.draw(-1, "", Series{"duplicates", "b", r.Distances}))
+	p.ByDistance = tableOf("Duplicates by distance", "bits that differ", "duplicates", distances)
 	if s := r.Sample; s != nil {
-		pairs := &Chart{Title: "Pairs on both sides of the limit", X: "bits that differ",
-			Y: "pairs", Note: sampleNote(s)}
-		p.Charts = append(p.Charts, pairs.draw(k, fmt.Sprintf("k = %d", k),
-			Series{"match", "b", s.Match}, Series{"do not match", "d", s.Miss}))
+		for bits := range s.Match {
+			pairs = append(pairs,
+				Count{Name: fmt.Sprint(bits, ", match"), N: s.Match[bits], Colour: "b"},
+				Count{Name: fmt.Sprint(bits, ", do not match"), N: s.Miss[bits], Colour: "d"})
+		}
+		pairs = slices.DeleteFunc(pairs, func(c Count) bool { return c.N == 0 })
+		p.ByPairs = tableOf("Pairs on both sides of the limits", "bits that differ", "pairs", pairs)
+		p.SampleNote = sampleNote(s)
 	}
 	return p
 }

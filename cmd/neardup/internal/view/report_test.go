@@ -3,8 +3,6 @@ package view
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,8 +102,6 @@ func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{count(int64(0)), "0"}, {count(int64(999)), "999"}, {count(int64(1000)), "1\u202f000"},
 		{count(uint64(12345678)), "12\u202f345\u202f678"}, {count(-1000), "-1\u202f000"},
-		{shortCount(999), "999"}, {shortCount(12345), "12.35k"}, {shortCount(2.5e6), "2.5M"},
-		{shortCount(3e9), "3G"},
 		{percent(1, 3), "33.3 %"}, {percent(0, 0), "-"},
 	} {
 		if c.got != c.want {
@@ -118,28 +114,21 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestChart: bars are stacked, a line follows the limit, and the table has the numbers.
-func TestChart(t *testing.T) {
-	c := (&Chart{X: "bits", Y: "pairs"}).draw(1, "k = 1",
-		Series{"match", "b", []int64{2, 4, 0}}, Series{"differ", "d", []int64{4, 0, 0}})
-	if b := c.Bars; len(b) != 3 || !near(b[0].Y+b[0].H, c.Bottom) || !near(b[1].Y+b[1].H, b[0].Y) ||
-		!near(b[1].Y, chartTop) || !near(b[1].H, 2*b[0].H) || !near(b[2].Y+b[2].H, c.Bottom) {
-		t.Errorf("bars: %+v", b)
+// TestTablesOfReport: the tables have the numbers, and the largest number has the longest bar.
+func TestTablesOfReport(t *testing.T) {
+	r := hostileReport()
+	r.Sample = &compare.Pairs{Match: []int64{2, 4, 0}, Miss: []int64{0, 1, 8}}
+	p := r.page()
+	want := []Count{{"0, match", 2, 25, "b"}, {"1, match", 4, 50, "b"},
+		{"1, do not match", 1, 12.5, "d"}, {"2, do not match", 8, 100, "d"}}
+	if !slices.Equal(p.ByPairs.Rows, want) {
+		t.Errorf("pairs: %+v, want %+v", p.ByPairs.Rows, want)
 	}
-	if c.Limit == nil || !near(c.Limit.X, c.Left+(c.Right-c.Left)*2/3) {
-		t.Errorf("limit: %+v", c.Limit)
+	want = []Count{{"0", 1, 100, ""}, {"1", 0, 0, ""}, {"2", 1, 100, ""}, {"3", 0, 0, ""}}
+	if !slices.Equal(p.ByDistance.Rows, want) {
+		t.Errorf("distances: %+v, want %+v", p.ByDistance.Rows, want)
 	}
-	if len(c.Grid) != 3 || !near(c.Grid[2], chartTop) || len(c.Legend) != 2 {
-		t.Errorf("%d lines, %d series", len(c.Grid), len(c.Legend))
-	}
-	want := [][]string{{"bits", "match", "differ"}, {"0", "2", "4"}, {"1", "4", "0"},
-		{"2", "0", "0"}}
-	if !reflect.DeepEqual(c.Rows, want) {
-		t.Errorf("table: %v", c.Rows)
-	}
-	if c = (&Chart{}).draw(3, "", Series{Counts: []int64{1, 1, 1}}); c.Limit != nil {
-		t.Errorf("a limit after the axis: %+v", c.Limit)
+	if v := p.ByVerdict; v.Total != 4 || v.Rows[1].Share != 100./3 {
+		t.Errorf("verdicts: %+v", v)
 	}
 }
-
-func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }

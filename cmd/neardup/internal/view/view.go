@@ -69,12 +69,6 @@ func count(n any) string {
 	return digits
 }
 
-// shortCount formats a number with at most four digits and a unit.
-func shortCount(v float64) string {
-	value, unit := humanize.ComputeSI(v)
-	return strconv.FormatFloat(value, 'g', 4, 64) + unit
-}
-
 func percent(part, of int64) string {
 	if of == 0 {
 		return "-"
@@ -93,7 +87,7 @@ func shownKey(key string) string {
 	return corpus.Escape(key)
 }
 
-// Count is a row of a table with a bar.
+// Count is a row of a table of counts.
 type Count struct {
 	Name   string
 	N      int64
@@ -101,15 +95,37 @@ type Count struct {
 	Colour string
 }
 
-// setShares sets the shares.
-func setShares(counts []Count) {
+// countTable is a table of counts with bars.
+type countTable struct {
+	Caption, Name, Unit string // the last two are the heads of columns
+	Rows                []Count
+	Keys                bool  // the names are keys
+	Total               int64 // if it is not 0, the table has the shares of it
+}
+
+// tableOf returns a table, and sets the shares of its rows.
+func tableOf(caption, name, unit string, rows []Count) *countTable {
 	most := int64(1)
-	for _, c := range counts {
+	for _, c := range rows {
 		most = max(most, c.N)
 	}
-	for i := range counts {
-		counts[i].Share = 100 * float64(counts[i].N) / float64(most)
+	for i := range rows {
+		rows[i].Share = 100 * float64(rows[i].N) / float64(most)
 	}
+	return &countTable{Caption: caption, Name: name, Unit: unit, Rows: rows}
+}
+
+var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c",
+	"unchanged": "d", "skipped": "e"}
+
+// verdictTable returns a table of verdicts, whose names are the names of the rows.
+func verdictTable(caption, unit string, rows []Count) *countTable {
+	t := tableOf(caption, "verdict", unit, rows)
+	for i := range rows {
+		rows[i].Colour = verdictColours[rows[i].Name]
+		t.Total += rows[i].N
+	}
+	return t
 }
 
 // limitRow is a limit in the comparison of two documents.
