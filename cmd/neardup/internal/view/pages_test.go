@@ -13,6 +13,7 @@ import (
 
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
@@ -288,6 +289,24 @@ func TestLargeGroup(t *testing.T) {
 	text := get(p, "/groups?host=same.example", nil).Body.String()
 	if !strings.Contains(text, "200 documents or more, on any host") ||
 		strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {
+		t.Error(text[strings.Index(text, "<main"):])
+	}
+}
+
+// TestMostDuplicates: the page of a host lists the documents with duplicates, the most first.
+func TestMostDuplicates(t *testing.T) {
+	p := testPages(t)
+	document := func(key string, bits fingerprint.Fingerprint) index.Document {
+		return index.Document{Key: "http://many.example/" + key, Fingerprint: bits, Tokens: 9}
+	}
+	_, err := p.index.CheckDocuments(t.Context(), []index.Document{document("one", 1<<40-1),
+		document("two", 1<<20-1), document("a", 1<<40-1), document("b", 1<<20-1),
+		document("c", 1<<20-1)})
+	must(t, err)
+	text := get(p, "/groups?host=many.example", nil).Body.String()
+	_, most, _ := strings.Cut(text, "Documents with the most duplicates")
+	one, two := strings.Index(most, "many.example/one"), strings.Index(most, "many.example/two")
+	if two < 0 || one < two {
 		t.Error(text[strings.Index(text, "<main"):])
 	}
 }
