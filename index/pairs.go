@@ -183,81 +183,71 @@ func (j *joiner) sendPairs(ctx context.Context) iter.Seq2[[]Pair, error] {
 
 // pairs sends all pairs, from all workers.
 func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
-	if err := j.pairsOfCopies(&pairSender{ctx: ctx, joiner: j, send: send}); err != nil {
+	copies := pairSender{joiner: j, ctx: ctx, r: j.readers[0], send: send}
+	for node := range selfjoin.Node(j.set.Len()) {
+		if j.copies(node) > 1 {
+			if err := copies.add(node, node); err != nil {
+				return err
+			}
+		}
+	}
+	if err := copies.flush(); err != nil {
 		return err
 	}
 	return j.set.Each(ctx, j.options(), func(worker int, found []selfjoin.Pair) error {
-		to := &pairSender{ctx: ctx, joiner: j, send: send}
-		var a, b []Group
-		for _, p := range found {
-			first, _ := j.set.Node(p.First)
-			second, _ := j.set.Node(p.Second)
-			var err error
-			if a, err = j.appendGroups(a[:0], j.readers[worker], first); err != nil {
+		near := pairSender{joiner: j, ctx: ctx, r: j.readers[worker], send: send}
+		for _, nodes := range j.set.Edges(found) {
+			if err := near.add(nodes[0], nodes[1]); err != nil {
 				return err
-			}
-			if b, err = j.appendGroups(b[:0], j.readers[worker], second); err != nil {
-				return err
-			}
-			for i := range a {
-				if err := to.add(&a[i], b); err != nil {
-					return err
-				}
 			}
 		}
-		return to.flush()
+		return near.flush()
 	})
 }
 
-// pairsOfCopies sends the pairs within each node.
-func (j *joiner) pairsOfCopies(to *pairSender) error {
-	var groups []Group
-	for node := range selfjoin.Node(j.set.Len()) {
-		if j.copies(node) == 1 {
-			continue
-		}
-		var err error
-		if groups, err = j.appendGroups(groups[:0], j.readers[0], node); err != nil {
+// pairSender sends the pairs of the groups of nodes, many at once.
+type pairSender struct {
+	*joiner
+	ctx  context.Context
+	r    *reader
+	send func([]Pair) error
+
+	pairs []Pair
+	a, b  []Group // of the nodes, for use again
+}
+
+// add adds the matching pairs of the groups of two nodes, which may be the same node.
+func (s *pairSender) add(a, b selfjoin.Node) (err error) {
+	if s.a, err = s.appendGroups(s.a[:0], s.r, a); err != nil {
+		return err
+	}
+	others := s.a
+	if a != b {
+		if s.b, err = s.appendGroups(s.b[:0], s.r, b); err != nil {
 			return err
 		}
-		for i := range groups {
-			others := groups[:i]
-			if groups[i].Documents > 1 {
-				others = groups[:i+1]
+		others = s.b
+	}
+	for i := range s.a {
+		for k := range others {
+			first, second := &s.a[i], &others[k]
+			if a == b && (k > i || k == i && first.Documents == 1) ||
+				!s.rule.Matches(&first.Document, &second.Document) {
+				continue
 			}
-			if err := to.add(&groups[i], others); err != nil {
+			if first.ID > second.ID {
+				first, second = second, first
+			}
+			s.pairs = append(s.pairs, Pair{*first, *second,
+				first.Fingerprint.Distance(second.Fingerprint)})
+		}
+		if len(s.pairs) >= pairsAtOnce {
+			if err := s.flush(); err != nil {
 				return err
 			}
 		}
 	}
-	return to.flush()
-}
-
-// pairSender sends pairs on, many at once.
-type pairSender struct {
-	*joiner
-	ctx   context.Context
-	pairs []Pair
-	send  func([]Pair) error
-}
-
-// add adds the pairs of a group with the matching ones of other groups.
-func (s *pairSender) add(g *Group, others []Group) error {
-	for i := range others {
-		first, second := &others[i], g
-		if !s.rule.Matches(&first.Document, &second.Document) {
-			continue
-		}
-		if first.ID > second.ID {
-			first, second = second, first
-		}
-		s.pairs = append(s.pairs, Pair{*first, *second,
-			first.Fingerprint.Distance(second.Fingerprint)})
-	}
-	if len(s.pairs) < pairsAtOnce {
-		return s.ctx.Err()
-	}
-	return s.flush()
+	return s.ctx.Err()
 }
 
 func (s *pairSender) flush() error {
