@@ -64,7 +64,7 @@ func (b *builder) add(record store.Record) error {
 	b.counters.Documents++
 	b.report.Loaded++
 	stored := store.Stored(record.Fingerprint, record.Scope)
-	if err := b.added.AddOne(added{stored, id}); err != nil {
+	if err := b.added.Add(added{stored, id}); err != nil {
 		return err
 	}
 	if b.report.Loaded%tellEvery == 0 {

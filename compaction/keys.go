@@ -27,7 +27,7 @@ func digestOf(key string) digest {
 
 func (b *builder) addKey(id uint64, key string) error {
 	d := digestOf(key)
-	return b.keys.AddOne(addedKey{store.KeyHash(key), d[0], d[1], id})
+	return b.keys.Add(addedKey{store.KeyHash(key), d[0], d[1], id})
 }
 
 // writeKeys writes the keys that are added, puts them into their filter, and finds the documents

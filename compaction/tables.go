@@ -60,7 +60,7 @@ func (t *tables) add(p store.Posting, gone *roaring64.Bitmap) error {
 	t.tell(StageMerge, 1)
 	t.filters[0].add(p.Stored)
 	for i := 1; i < len(t.sorters); i++ {
-		if err := t.sorters[i].AddOne(entry{t.plan.Tables[i].Permute(p.Stored)}); err != nil {
+		if err := t.sorters[i].Add(entry{t.plan.Tables[i].Permute(p.Stored)}); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ type Sorter[R radix.Record] struct {
 	sorted  []R        // a sorted bucket
 	room    []R        // for sorting a bucket
 
-	collected []R // by AddOne, and in no bucket yet
+	collected []R // added, and in no bucket yet
 
 	file file
 	path string
@@ -99,11 +99,25 @@ func New[R radix.Record](opts Options) *Sorter[R] {
 // Add copies records. It returns the errors of the temporary file. After such an error, Add and
 // Sorted return the same error.
 func (s *Sorter[R]) Add(records ...R) error {
-	if len(s.collected) > 0 { // these come first: the order is stable
-		if err := s.addCollected(); err != nil {
-			return err
-		}
+	if s.failed == nil && len(s.collected)+len(records) < distributedTogether {
+		s.collected = append(s.collected, records...)
+		return nil
 	}
+	return cmp.Or(s.distributeCollected(), s.distribute(records))
+}
+
+// distributedTogether is the number of records that Add distributes together if a call adds fewer,
+// which is faster.
+const distributedTogether = 4096
+
+func (s *Sorter[R]) distributeCollected() error {
+	records := s.collected
+	s.collected = s.collected[:0]
+	return s.distribute(records)
+}
+
+// distribute adds records to their buckets.
+func (s *Sorter[R]) distribute(records []R) error {
 	if s.failed != nil {
 		return s.failed
 	}
@@ -124,24 +138,6 @@ func (s *Sorter[R]) Add(records ...R) error {
 		s.held++
 	}
 	return nil
-}
-
-// addedTogether is the number of records that AddOne collects.
-const addedTogether = 4096
-
-// AddOne adds a record. It collects records for one call of Add, which is faster than many calls,
-// and returns the error of that call.
-func (s *Sorter[R]) AddOne(record R) error {
-	if s.collected = append(s.collected, record); len(s.collected) < addedTogether {
-		return nil
-	}
-	return s.addCollected()
-}
-
-func (s *Sorter[R]) addCollected() error {
-	records := s.collected
-	s.collected = s.collected[:0]
-	return s.Add(records...)
 }
 
 // newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are
@@ -238,7 +234,7 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 		var next func() ([]R, error)
 		err := cmp.Or(s.failed, ctx.Err())
 		if err == nil {
-			err = s.addCollected()
+			err = s.distributeCollected()
 		}
 		s.failed = cmp.Or(s.failed, errSorted)
 		if err == nil {
