@@ -59,7 +59,8 @@ func (d *drawer) document() index.Document {
 	if d.IntN(4) == 0 {
 		return doc
 	}
-	doc.ID, doc.Added = uint64(d.IntN(9)), epoch // of the caller, to be ignored
+	doc.ID = uint64(d.IntN(9)) // of the caller, to be ignored, as Added is without KeepAdded
+	doc.Added = pick(d, time.Time{}, epoch.Add(-time.Hour), epoch.Add(3*time.Hour))
 	if i := d.IntN(d.keys * 4 / 3); i < d.keys {
 		doc.Key = keyName(i)
 	}
@@ -157,7 +158,7 @@ func (d *drawer) between() step {
 	case i <= 1:
 		return step{what: "compact", work: work}
 	case i <= 3:
-		return step{what: "load", docs: d.some(), open: index.Options{CacheBytes: work.CacheBytes,
+		return step{what: "load", docs: d.some(), keep: d.IntN(2) == 0, open: index.Options{CacheBytes: work.CacheBytes,
 			FilterBytes: work.FilterBytes}, work: work}
 	}
 	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}

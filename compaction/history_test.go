@@ -34,6 +34,7 @@ type step struct {
 
 	open   index.Options    // for open
 	docs   []index.Document // to add, check, load or query
+	keep   bool             // for load: LoadOptions.KeepAdded
 	keys   []string         // to delete
 	ids    []uint64         // to delete
 	before time.Time        // for expire
@@ -572,14 +573,14 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 		plan = "" // Load chooses it
 	}
 	next.none = false
-	replaced := next.load(s.docs...)
+	replaced := next.load(s.keep, s.docs...)
 	if len(s.docs) > 0 {
 		*next = next.repacked(plan)
 	}
 	opts := s.open
 	opts.FS, opts.Now = h.fs, func() time.Time { return h.now }
 	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil),
-		compaction.LoadOptions{Index: opts, MemoryBytes: s.work.MemoryBytes,
+		compaction.LoadOptions{Index: opts, KeepAdded: s.keep, MemoryBytes: s.work.MemoryBytes,
 			Progress: s.work.Progress})
 	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced},
 		[2]uint64{uint64(len(s.docs)), uint64(replaced)})
@@ -592,14 +593,18 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 
 // load is compaction.Load: it stores the documents in order, each under a new ID. It returns how
 // many of them a later document with the same key replaced.
-func (s *state) load(docs ...index.Document) (replaced int) {
+func (s *state) load(keepAdded bool, docs ...index.Document) (replaced int) {
 	n, last := len(s.Docs)+len(docs), indextest.LastOfKeys(docs)
 	s.Docs = slices.Clip(s.Docs.Without(func(d *index.Document) bool {
 		_, replaced := last[d.Key]
 		return d.Key != "" && replaced
 	}))
 	for i, d := range docs {
-		if d.ID, d.Added = s.NextID, s.Now; bareWhenLoaded(&d) {
+		d.ID = s.NextID
+		if !keepAdded || d.Added.IsZero() {
+			d.Added = s.Now
+		}
+		if bareWhenLoaded(&d) {
 			d.Added = time.Time{}
 		}
 		s.NextID++

@@ -25,7 +25,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
-	"github.com/neardup/neardup/internal/verify"
 )
 
 var must = testenv.Must
@@ -297,7 +296,7 @@ func TestCancelledWorkChangesNothing(t *testing.T) {
 	}
 	loaded := before.clone()
 	loaded.Now = epoch
-	loaded.load(docs...)
+	loaded.load(false, docs...)
 	loaded = loaded.repacked(before.plan)
 	compact := func(ctx *testhook.Countdown, fsys vfs.FS) error {
 		x, err := index.Open("ix", &index.Options{FS: counting(ctx, fsys)})
@@ -413,58 +412,6 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
 		}
-	}
-}
-
-// TestLoadKeepsAdded loads documents with times, in any order, into an index with other
-// documents. A document without a time gets the time of the load, as all do without KeepAdded.
-// Bare fingerprints have no time and do not expire.
-func TestLoadKeepsAdded(t *testing.T) {
-	ctx, now := context.Background(), time.Unix(5000, 0).UTC()
-	for _, keep := range []bool{false, true} {
-		opts := compaction.LoadOptions{KeepAdded: keep,
-			Index: index.Options{FS: vfs.NewMem(), Now: func() time.Time { return now }}}
-		want := make(map[fingerprint.Fingerprint]time.Time)
-		for part, seconds := range [][]int64{{1000, 1000, 0, 1001, 900, 900}, {900, 5000, 0, 1}} {
-			var docs []index.Document
-			for n, second := range seconds {
-				d := index.Document{Fingerprint: fingerprint.Fingerprint(100*part + n), Tokens: 50}
-				if n%2 == 0 {
-					d.Key = fmt.Sprint(part, n)
-				}
-				want[d.Fingerprint] = now
-				if second != 0 {
-					d.Added = time.Unix(second, 0).UTC()
-				}
-				if second != 0 && keep {
-					want[d.Fingerprint] = d.Added
-				}
-				docs = append(docs, d)
-			}
-			fp := fingerprint.Fingerprint(1000 + part)
-			want[fp] = time.Time{}
-			must(t, load(ctx, append(docs, index.Document{Fingerprint: fp, Added: time.Unix(1, 0)}),
-				opts))
-		}
-		x, err := index.Open("ix", &opts.Index)
-		must(t, err)
-		for d, err := range x.Documents(ctx) {
-			if err != nil || !d.Added.Equal(want[d.Fingerprint]) {
-				t.Errorf("keep %v, document %d: %v, want %v, %v", keep, d.Fingerprint, d.Added,
-					want[d.Fingerprint], err)
-			}
-		}
-		if deleted, err := x.DeleteBefore(ctx, time.Unix(1000, 0)); err != nil ||
-			keep != (deleted == 4) || !keep && deleted != 0 {
-			t.Errorf("keep %v: %d deleted, %v", keep, deleted, err)
-		}
-		if s := x.Stats(); s.Bare != 2 {
-			t.Errorf("keep %v: %+v", keep, s)
-		}
-		for p := range x.Verify(ctx, verify.Options{}) {
-			t.Error(p)
-		}
-		must(t, x.Close())
 	}
 }
 
