@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -24,7 +25,10 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/testing/checktest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
+
+var must = testenv.Must
 
 func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return open(t, t.TempDir(), nil) })
@@ -35,9 +39,7 @@ func TestSuite(t *testing.T) {
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.ReplaceAll(string(b), "\t", "")
 	}
 	_, snippet, _ := strings.Cut(lines("README.md"), "```go\n")
@@ -87,9 +89,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 		return nil
 	}))
 	x, err := neardup.Open("pages", &neardup.Options{Index: index.Options{FS: disk}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ferry, museum := neardup.Page{URL: "ferry", Body: []byte(checktest.Text("ferry", 100))},
 		neardup.Page{URL: "museum", Body: []byte(checktest.Text("museum", 100))}
 	image := neardup.Page{URL: "image", ContentType: "image/png"}
@@ -136,9 +136,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 func TestOpen(t *testing.T) {
 	main, err := page.NewSigner(page.Main,
 		fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	for _, c := range []struct {
 		what string
@@ -212,9 +210,7 @@ func TestOpen(t *testing.T) {
 			!errors.Is(err, index.ErrMismatch), (err != nil) != (v.Status == 0):
 			t.Errorf("%s: %v, %v", c.what, v.Status, err)
 		}
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, x.Close())
 	}
 }
 
@@ -222,9 +218,7 @@ func TestOpen(t *testing.T) {
 // refused, and the index must not change. The race detector would find a change.
 func TestBareChecks(t *testing.T) {
 	dir := t.TempDir()
-	if err := indexed(&index.Options{Analyzer: "visible/0 words"})(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, indexed(&index.Options{Analyzer: "visible/0 words"})(dir))
 	x := open(t, dir, &neardup.Options{Bare: true})
 	var callers sync.WaitGroup
 	for range 4 {
@@ -278,13 +272,9 @@ func indexed(o *index.Options, docs ...index.Document) func(dir string) error {
 func open(t *testing.T, dir string, o *neardup.Options) *neardup.Index {
 	t.Helper()
 	x, err := neardup.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, x.Close())
 	})
 	return x
 }
@@ -338,16 +328,7 @@ func TestPairsOfAList(t *testing.T) {
 		return group
 	}
 	for what, clusters := range map[string]func(context.Context, []fingerprint.Fingerprint,
-		int) func(func([]int, error) bool){
-		"chains": func(ctx context.Context, l []fingerprint.Fingerprint,
-			k int) func(func([]int, error) bool) {
-			return neardup.Clusters(ctx, l, k)
-		},
-		"stars": func(ctx context.Context, l []fingerprint.Fingerprint,
-			k int) func(func([]int, error) bool) {
-			return neardup.Stars(ctx, l, k)
-		},
-	} {
+		int) iter.Seq2[[]int, error]{"chains": neardup.Clusters, "stars": neardup.Stars} {
 		clear(seen)
 		var want, got [][]int
 		for i := range list {
@@ -358,9 +339,7 @@ func TestPairsOfAList(t *testing.T) {
 			}
 		}
 		for group, err := range clusters(t.Context(), list, k) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, group)
 		}
 		slices.SortFunc(got, slices.Compare)

@@ -1,6 +1,7 @@
 package neardup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -25,12 +26,8 @@ func Pairs(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
-		if err := checkDistance(k); err != nil {
-			yield(Pair{}, err)
-			return
-		}
 		set, err := selfjoin.NewSet(slices.Clone(fingerprints))
-		if err != nil {
+		if err := cmp.Or(checkDistance(k), err); err != nil {
 			yield(Pair{}, err)
 			return
 		}
@@ -49,10 +46,7 @@ func Pairs(
 func Clusters(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[[]int, error] {
-	return clusters(fingerprints, k, func(set *selfjoin.Set,
-		_ *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
-		return set.Components(ctx, selfjoin.Options{MaxDistance: k})
-	})
+	return clusters(ctx, fingerprints, k, false)
 }
 
 // Stars yields groups like Clusters, but all members of a group are within k bits of its first
@@ -62,31 +56,14 @@ func Clusters(
 func Stars(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
 ) iter.Seq2[[]int, error] {
-	return clusters(fingerprints, k, func(set *selfjoin.Set,
-		places *selfjoin.Occurrences) (*selfjoin.Clusters, error) {
-		first := make([]uint32, set.Len()) // the first position of each node
-		for node := range first {
-			first[node] = places.Of(selfjoin.Node(node))[0]
-		}
-		return set.Stars(ctx, selfjoin.Options{MaxDistance: k}, first)
-	})
+	return clusters(ctx, fingerprints, k, true)
 }
 
 func clusters(
-	fingerprints []fingerprint.Fingerprint, k int, join func(*selfjoin.Set,
-		*selfjoin.Occurrences) (*selfjoin.Clusters, error),
+	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int, stars bool,
 ) iter.Seq2[[]int, error] {
 	return func(yield func([]int, error) bool) {
-		if err := checkDistance(k); err != nil {
-			yield(nil, err)
-			return
-		}
-		set, places, err := selfjoin.NewSetWithPlaces(slices.Clone(fingerprints))
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		found, err := join(set, places)
+		found, places, err := findClusters(ctx, fingerprints, k, stars)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -104,6 +81,27 @@ func clusters(
 			}
 		}
 	}
+}
+
+// findClusters returns the clusters of the different fingerprints, and the places of each of them.
+func findClusters(
+	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int, stars bool,
+) (found *selfjoin.Clusters, places *selfjoin.Occurrences, err error) {
+	set, places, err := selfjoin.NewSetWithPlaces(slices.Clone(fingerprints))
+	if err := cmp.Or(checkDistance(k), err); err != nil {
+		return nil, nil, err
+	}
+	o := selfjoin.Options{MaxDistance: k}
+	if !stars {
+		found, err = set.Components(ctx, o)
+		return found, places, err
+	}
+	first := make([]uint32, set.Len()) // the first position of each node
+	for node := range first {
+		first[node] = places.Of(selfjoin.Node(node))[0]
+	}
+	found, err = set.Stars(ctx, o, first)
+	return found, places, err
 }
 
 func checkDistance(k int) error {

@@ -70,9 +70,7 @@ func TestCloseDuringWork(t *testing.T) {
 			})
 		}
 		time.Sleep(10 * time.Millisecond)
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, x.Close())
 		wg.Wait()
 		if err := x.Close(); !errors.Is(err, ErrClosed) {
 			t.Errorf("second Close: %v", err)

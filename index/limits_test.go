@@ -77,9 +77,7 @@ func TestDocumentsWithoutText(t *testing.T) {
 			if n := x.Stats().Documents; (n == 0) != (want != nil) {
 				t.Errorf("analyzer %q: %d documents", name, n)
 			}
-			if err := x.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, x.Close())
 			asked = ""
 		}
 	}

@@ -73,9 +73,7 @@ func TestOpenWithOtherOptions(t *testing.T) {
 			s.Format != store.Format {
 			t.Errorf("%+v", s)
 		}
-		if err := x.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, x.Close())
 	}
 }
 
@@ -96,9 +94,7 @@ func TestOpenDefaults(t *testing.T) {
 		!strings.Contains(err.Error(), `"neardup serve" shares an index`) {
 		t.Errorf("second Open: %v", err)
 	}
-	if err := x.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, x.Close())
 	if _, err := Open(dir+"2", &Options{MustExist: true}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("MustExist: %v", err)
 	}
