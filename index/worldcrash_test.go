@@ -26,8 +26,6 @@ type crashes struct {
 	w       *world
 	running bool
 	taken   []*moment
-	over    chan struct{}
-	waiting sync.WaitGroup
 }
 
 // moment is a crash at a time of the clock of a world.
@@ -51,7 +49,7 @@ func newCrashes(rng *rand.Rand) *crashes {
 func (c *crashes) String() string { return "crashes" }
 
 // MaybeError delays syncs, so that other goroutines run during a sync. It also simulates a crash
-// before some writes and syncs.
+// before some writes and syncs. The files change only then.
 func (c *crashes) MaybeError(op errorfs.Op) error {
 	c.mu.Lock()
 	if !c.running {
@@ -68,19 +66,16 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 		time.Sleep(pause)
 	}
 	if stops {
-		c.take(mostMoments)
+		c.take()
 	}
 	return nil
 }
 
 // take simulates a crash now, unless there were enough.
-func (c *crashes) take(most int) {
-	if c == nil {
-		return
-	}
+func (c *crashes) take() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.running || len(c.taken) >= most {
+	if !c.running || len(c.taken) >= mostMoments {
 		return
 	}
 	m := &moment{percent: []int{0, 0, 0, 100, 1 + c.rng.IntN(99)}[c.rng.IntN(5)]}
@@ -98,33 +93,18 @@ func (c *crashes) start(w *world) {
 		return
 	}
 	c.mu.Lock()
-	c.w, c.running, c.taken, c.over = w, true, nil, make(chan struct{})
-	c.mu.Unlock()
-	c.waiting.Go(func() {
-		for {
-			c.mu.Lock()
-			pause := time.Duration(c.rng.IntN(8000)) * time.Microsecond
-			c.mu.Unlock()
-			select {
-			case <-c.over:
-				return
-			case <-time.After(pause):
-				c.take(mostMoments)
-			}
-		}
-	})
+	defer c.mu.Unlock()
+	c.w, c.running, c.taken = w, true, nil
 }
 
 func (c *crashes) stop() {
 	if c == nil {
 		return
 	}
-	c.take(mostMoments)
-	close(c.over)
-	c.waiting.Wait()
+	c.take()
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.running = false
-	c.mu.Unlock()
 }
 
 // check opens the index that each crash left.
