@@ -94,7 +94,7 @@ func TestReference(t *testing.T) {
 				}
 			}
 			slices.Sort(want)
-			if got := slices.Sorted(slices.Values(ref.query(uint64(fp), nil))); !slices.Equal(got,
+			if got := slices.Sorted(slices.Values(ref.query(uint64(fp), k, nil))); !slices.Equal(got,
 				want) {
 				t.Fatalf("k = %d, %v: %x, want %x", k, fp, got, want)
 			}

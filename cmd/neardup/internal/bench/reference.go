@@ -5,82 +5,67 @@ import (
 	"iter"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/radix"
 )
 
 // reference is the paper's k+1 tables as sorted arrays in memory. The key of a table begins with
 // one of k+1 blocks of bits. A directory has the start and the end of each bucket of leading bits.
-type reference struct {
-	k      int
-	tables []referenceTable
-}
+type reference []referenceTable
 
 // referenceTable holds all fingerprints rotated to the left, so that their block comes first.
 type referenceTable struct {
-	rotate, prefix int
-	sorted         []uint64
-	directoryBits  int
-	directory      []uint32 // starts of the buckets, and the end of the last one
+	rotate        int
+	block         uint64 // the bits of the block in a fingerprint
+	sorted        []uint64
+	directoryBits int
+	directory     []uint32 // starts of the buckets, and the end of the last one
 }
 
-func newReference(c collection, k int) *reference {
-	r := &reference{k: k}
-	spare := make([]uint64, c.n)
+func newReference(c collection, k int) (r reference) {
 	for first, i := 0, 0; i <= k; i++ {
-		t := referenceTable{rotate: first, prefix: (64 + k - i) / (k + 1),
-			sorted: make([]uint64, c.n)}
+		width := (64 + k - i) / (k + 1)
+		t := referenceTable{rotate: first, block: ^uint64(0) << (64 - width) >> first,
+			sorted: make([]uint64, c.n), directoryBits: min(width, bits.Len(uint(c.n)))}
+		t.directory = make([]uint32, 1<<t.directoryBits+1)
 		for i := range t.sorted {
 			t.sorted[i] = bits.RotateLeft64(at(seed, i), first)
+			t.directory[t.sorted[i]>>(64-t.directoryBits)+1]++
 		}
-		if sorted := radix.Sort(radix.Words(t.sorted),
-			radix.Words(spare)); &sorted[0][0] == &spare[0] {
-			t.sorted, spare = spare, t.sorted
-		}
-		t.directoryBits = min(t.prefix, bits.Len(uint(c.n)))
-		t.directory = make([]uint32, 1<<t.directoryBits+1)
-		for _, fp := range t.sorted {
-			t.directory[fp>>(64-t.directoryBits)+1]++
-		}
+		slices.Sort(t.sorted)
 		for i := range len(t.directory) - 1 {
 			t.directory[i+1] += t.directory[i]
 		}
-		r.tables, first = append(r.tables, t), first+t.prefix
+		r, first = append(r, t), first+width
 	}
 	return r
 }
 
 // query appends the fingerprints within k bits. Each one comes from the first table whose block is
 // equal.
-func (r *reference) query(fp uint64, found []uint64) []uint64 {
-	for i := range r.tables {
-		t := &r.tables[i]
+func (r reference) query(fp uint64, k int, found []uint64) []uint64 {
+	for i := range r {
+		t := &r[i]
 		v := bits.RotateLeft64(fp, t.rotate)
 		bucket := v >> (64 - t.directoryBits)
 		for _, candidate := range t.sorted[t.directory[bucket]:t.directory[bucket+1]] {
-			if flips := candidate ^ v; bits.OnesCount64(flips) <= r.k &&
-				r.first(bits.RotateLeft64(flips, -t.rotate)) == i {
-				found = append(found, bits.RotateLeft64(candidate, -t.rotate))
+			if bits.OnesCount64(candidate^v) > k {
+				continue
+			}
+			candidate = bits.RotateLeft64(candidate, -t.rotate)
+			if slices.IndexFunc(r, func(t referenceTable) bool {
+				return (candidate^fp)&t.block == 0
+			}) == i {
+				found = append(found, candidate)
 			}
 		}
 	}
 	return found
 }
 
-// first returns the first table whose block has none of these bits.
-func (r *reference) first(flips uint64) int {
-	for i, t := range r.tables {
-		if bits.RotateLeft64(flips, t.rotate)>>(64-t.prefix) == 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-// collection is a sequence of uniform, distinct fingerprints. Each one is computed from its
-// position.
+// collection is n uniform, distinct fingerprints. Each one is computed from its position.
 type collection struct {
 	n        int
 	shingles bool // documents have Shingles
@@ -118,8 +103,7 @@ func (c collection) documents(keys bool) iter.Seq2[index.Document, error] {
 	}
 }
 
-// near returns a stored document with 0 to k bits of its fingerprint flipped. i chooses the
-// document and the bits.
+// near returns a stored document with 0 to k bits flipped. i chooses the document and the bits.
 func (c collection) near(i, k int) index.Document {
 	random := rand.New(rand.NewPCG(seed, uint64(i)))
 	d := c.document(random.IntN(c.n), false)
