@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -36,42 +37,36 @@ func (x *Index) startFilters() (err error) {
 }
 
 // loadEpoch starts to load an epoch.
-func (x *Index) loadEpoch(epoch int) (l liveEpoch, err error) {
-	anyLive, anyRemoved := false, false
-	if err = x.withView(func(v *store.View) error {
-		for _, err := range v.Live(epoch, 0) {
-			if anyLive = true; err != nil {
-				return err
-			}
-			break
+func (x *Index) loadEpoch(epoch int) (liveEpoch, error) {
+	l := x.newEpoch()
+	err := errors.Join(
+		x.loadStored("removed IDs", l.removed.load,
+			func(v *store.View) iter.Seq2[uint64, error] { return v.RemovedIn(epoch) }),
+		x.loadStored("live entries", l.Load,
+			func(v *store.View) iter.Seq2[uint64, error] { return distinct(v.Live(epoch, 0)) }))
+	if err != nil {
+		l.close()
+	}
+	return l, err
+}
+
+// loadStored calls load with a sequence of stored numbers, unless the sequence is empty.
+func (x *Index) loadStored(
+	of string, load func(iter.Seq2[uint64, error], func(error)),
+	stored func(*store.View) iter.Seq2[uint64, error],
+) error {
+	v, done, err := x.loadingView(of)
+	if err != nil {
+		return err
+	}
+	for _, err := range stored(v) {
+		if err != nil {
+			return errors.Join(err, v.Close())
 		}
-		for _, err := range v.RemovedIn(epoch) {
-			if anyRemoved = true; err != nil {
-				return err
-			}
-			break
-		}
+		load(stored(v), done)
 		return nil
-	}); err != nil {
-		return l, err
 	}
-	l = x.newEpoch()
-	if anyRemoved {
-		v, done, err := x.loadingView("removed IDs")
-		if err != nil {
-			return l, err
-		}
-		l.removed.load(v.RemovedIn(epoch), done)
-	}
-	if anyLive {
-		v, done, err := x.loadingView("live entries")
-		if err != nil {
-			l.close()
-			return l, err
-		}
-		l.Load(distinct(v.Live(epoch, 0)), done)
-	}
-	return l, nil
+	return v.Close()
 }
 
 // newEpoch returns the part of an empty epoch that is in memory.
