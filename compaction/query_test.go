@@ -1,12 +1,8 @@
 package compaction_test
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -14,7 +10,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
-	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -150,70 +145,4 @@ func TestQueryIsExact(t *testing.T) {
 					testenv.Number(20, 40, 60, 100))...)
 			})
 	}
-}
-
-// checkLarge compares answers with a scan of all fingerprints. Fingerprint i belongs to document
-// i+1.
-func checkLarge(t *testing.T, fps []uint64, opts index.Options, queries []uint64) {
-	t.Helper()
-	x, err := index.Open("ix", &opts)
-	must(t, err)
-	defer x.Close()
-	k, found := x.Plan().MaxDistance, 0
-	for _, q := range queries {
-		var want []index.Match
-		for i, fp := range fps {
-			if d := bits.OnesCount64(fp ^ q); d <= k {
-				want = append(want,
-					index.Match{Document: index.Document{ID: uint64(i + 1),
-						Fingerprint: fingerprint.Fingerprint(fp)}, Distance: d})
-			}
-		}
-		slices.SortStableFunc(want, func(a, b index.Match) int {
-			return cmp.Compare(a.Distance, b.Distance)
-		})
-		got, err := x.Query(context.Background(),
-			indextest.QueryOf(&index.Document{Fingerprint: fingerprint.Fingerprint(q)},
-				x.Plan().MaxDistance, 0))
-		if diff := indextest.Difference(got, want); err != nil || diff != "" {
-			t.Fatalf("plan %v, filter of %d bytes: query %016x: %v: %s", x.Plan(),
-				opts.FilterBytes, q, err, diff)
-		}
-		found += len(got)
-	}
-	if found == 0 {
-		t.Error("no query found anything")
-	}
-}
-
-// TestQueryIsExactOverChunksOfTheDirectory queries prefixes whose ranges extend over many blocks
-// and over the ends of chunks of the directory.
-func TestQueryIsExactOverChunksOfTheDirectory(t *testing.T) {
-	t.Parallel()
-	if testenv.Race && !testenv.Long() {
-		t.Skip("it has no races of its own, and takes long")
-	}
-	fsys, rng := vfs.NewMem(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
-	// In addition to scattered fingerprints, 200,000 have one prefix in each table, and 50,000
-	// are consecutive.
-	fps := testgen.Uniform(rng, 500_000)
-	top, bottom := rng.Uint64()<<40, rng.Uint64()>>40
-	for range 200_000 {
-		fps = append(fps, top|rng.Uint64()>>24, bottom|rng.Uint64()<<24)
-	}
-	for i := range uint64(50_000) {
-		fps = append(fps, 0x5555555500000000+i)
-	}
-	rng.Shuffle(len(fps), func(i, j int) { fps[i], fps[j] = fps[j], fps[i] })
-	_, err := compaction.Load(t.Context(), "ix", seqOf(bare(fps), nil), compaction.LoadOptions{
-		Index: index.Options{FS: fsys, Plan: namedPlan(t, "2", 3)}, MemoryBytes: 8 << 20,
-	})
-	must(t, err)
-	queries := testgen.Queries(rng, fps, 40, 3)
-	for i := range uint64(10) {
-		queries = append(queries, 0x5555555500000000+i*7001, top|rng.Uint64()>>24,
-			bottom|rng.Uint64()<<24)
-	}
-	checkLarge(t, fps, index.Options{FS: fsys}, queries)
-	checkLarge(t, fps, index.Options{FS: fsys, FilterBytes: -1, CacheBytes: 1 << 20}, queries)
 }
