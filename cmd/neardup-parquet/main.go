@@ -50,67 +50,54 @@ func convert(out io.Writer, path string, wanted []string) (err error) {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("not a regular file: a Parquet file is read from its end: %w", err)
+	}
+	part := "damaged footer: "
+	defer func() {
+		if p := recover(); p != nil { // The library panics on some damaged files.
+			err = fmt.Errorf("damaged: %v", p)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %s%w", path, part, err)
+		}
+	}()
+	f, err := parquet.OpenFile(file, size, parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true))
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a regular file: a Parquet file is read from its end", path)
-	}
-	part := "footer"
-	defer func() {
-		if p := recover(); p != nil { // The library panics on some damaged files.
-			err = fmt.Errorf("%s: damaged %s: %v", path, part, p)
-		}
-	}()
-	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true),
-		parquet.SkipBloomFilters(true))
+	part = ""
+	columns, err := selectColumns(f.Schema(), wanted)
 	if err != nil {
-		return fmt.Errorf("%s: damaged footer: %w", path, err)
+		return err
 	}
-	columns, err := selectColumns(f.Root(), wanted)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	for i := 0; err == nil && i < len(f.RowGroups()); i++ {
+		part = fmt.Sprintf("row group %d: ", i)
+		err = writeRows(out, f, i, columns)
 	}
-	for i, group := range f.RowGroups() {
-		part = fmt.Sprintf("row group %d", i)
-		for _, c := range columns {
-			if f.Metadata().RowGroups[i].Columns[c.Index()].MetaData.Codec == format.Lz4Raw {
-				return fmt.Errorf("%s: %s: LZ4_RAW, which parquet-go decodes incorrectly: "+
-					"compress the file with another codec", path, part)
-			}
-		}
-		if err := writeRows(out, columns, group); err != nil {
-			return fmt.Errorf("%s: %s: %w", path, part, err)
-		}
-	}
-	return nil
+	return err
 }
 
-// selectColumns returns the columns that wanted names, by themselves or by a group around them; all
-// columns if wanted is empty. A column inside a list or a map has several values per row and no
-// place in a flat object.
-func selectColumns(root *parquet.Column, wanted []string) (columns []*parquet.Column, err error) {
+// selectColumns returns the columns that wanted names, by themselves or by a group around them, or
+// all columns. A column in a list or a map has several values per row, so it has none in a line.
+func selectColumns(s *parquet.Schema, wanted []string) (columns []parquet.LeafColumn, err error) {
 	var names []string
 	missing := slices.Clone(wanted)
-	var visit func(c *parquet.Column)
-	visit = func(c *parquet.Column) {
-		for _, child := range c.Columns() {
-			visit(child)
+	for _, path := range s.Columns() {
+		c, _ := s.Lookup(path...)
+		c.Path = path // Lookup sets only the last name.
+		if c.MaxRepetitionLevel > 0 {
+			continue
 		}
-		if !c.Leaf() || c.MaxRepetitionLevel() > 0 {
-			return
-		}
-		names = append(names, strings.Join(c.Path(), "."))
-		contains := func(name string) bool {
-			return strings.HasPrefix(names[len(names)-1]+".", name+".")
-		}
+		name := strings.Join(path, ".")
+		contains := func(group string) bool { return strings.HasPrefix(name+".", group+".") }
 		if len(wanted) == 0 || slices.ContainsFunc(wanted, contains) {
 			columns = append(columns, c)
 		}
-		missing = slices.DeleteFunc(missing, contains)
+		names, missing = append(names, name), slices.DeleteFunc(missing, contains)
 	}
-	visit(root)
 	if len(missing) > 0 || len(names) == 0 {
 		return nil, fmt.Errorf("no column %q outside lists and maps: the columns are %q",
 			missing, names)
@@ -119,30 +106,34 @@ func selectColumns(root *parquet.Column, wanted []string) (columns []*parquet.Co
 }
 
 // writeRows writes the rows of one row group. It holds one page of each column in memory.
-func writeRows(out io.Writer, columns []*parquet.Column, group parquet.RowGroup) error {
-	readers, names := make([]parquet.ColumnChunkValueReader, len(columns)),
-		make([][]byte, len(columns))
+func writeRows(out io.Writer, f *parquet.File, number int, columns []parquet.LeafColumn) error {
+	group, chunks := f.RowGroups()[number], f.Metadata().RowGroups[number].Columns
+	readers := make([]parquet.ColumnChunkValueReader, len(columns))
+	names := make([][]byte, len(columns))
 	for i, c := range columns {
-		readers[i] = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.Index()])
+		if chunks[c.ColumnIndex].MetaData.Codec == format.Lz4Raw {
+			return errors.New("LZ4_RAW, which parquet-go decodes incorrectly: " +
+				"compress the file with another codec")
+		}
+		readers[i] = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.ColumnIndex])
 		defer readers[i].Close()
-		names[i], _ = jsontext.AppendQuote(nil, strings.Join(c.Path(), "."))
+		names[i], _ = jsontext.AppendQuote(nil, strings.Join(c.Path, "."))
 	}
 	var line []byte
 	var value [1]parquet.Value
 	for row := range group.NumRows() {
-		separator := byte('{')
+		line = line[:0]
 		for i, c := range columns {
 			if n, err := readers[i].ReadValues(value[:]); n == 0 {
-				return fmt.Errorf("row %d of %d: column %s: %w", row,
-					group.NumRows(), names[i], err)
+				return fmt.Errorf("row %d of %d: column %s: %w", row, group.NumRows(), names[i], err)
 			}
-			line = append(append(append(line, separator), names[i]...), ':')
-			line, separator = appendValue(line, c.Type(), value[0]), ','
+			line = append(append(append(line, ','), names[i]...), ':')
+			line = appendValue(line, c.Node.Type(), value[0])
 		}
+		line[0] = '{'
 		if _, err := out.Write(append(line, "}\n"...)); err != nil {
 			return err
 		}
-		line = line[:0]
 	}
 	for i := range readers {
 		if n, err := readers[i].ReadValues(value[:]); n > 0 || err != io.EOF {
@@ -158,7 +149,7 @@ func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
 	if l := t.LogicalType(); l != nil && !v.IsNull() {
 		logical = l.Value
 	}
-	text := v.String()
+	text, layout := v.String(), `"2006-01-02T15:04:05.999999999Z"`
 	switch logical := logical.(type) {
 	case *format.DateType:
 		return time.Unix(86400*int64(v.Int32()), 0).UTC().AppendFormat(b, `"2006-01-02"`)
@@ -171,9 +162,9 @@ func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
 			at = time.UnixMicro(v.Int64())
 		}
 		if !logical.IsAdjustedToUTC {
-			return at.UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999"`)
+			layout = `"2006-01-02T15:04:05.999999999"`
 		}
-		return at.UTC().AppendFormat(b, `"2006-01-02T15:04:05.999999999Z"`)
+		return at.UTC().AppendFormat(b, layout)
 	case *format.DecimalType:
 		n, _ := new(big.Int).SetString(text, 10)
 		if t.Kind() >= parquet.ByteArray { // two's complement, most significant byte first
@@ -194,9 +185,8 @@ func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
 	}
 	if v.Kind() == parquet.Int96 { // the time of day in nanoseconds, and the Julian day
 		n := v.Int96()
-		return time.Unix((int64(n[2])-2440588)*86400,
-			int64(uint64(n[1])<<32|uint64(n[0]))).UTC().AppendFormat(b,
-			`"2006-01-02T15:04:05.999999999Z"`)
+		nanoseconds := int64(uint64(n[1])<<32 | uint64(n[0]))
+		return time.Unix((int64(n[2])-2440588)*86400, nanoseconds).UTC().AppendFormat(b, layout)
 	}
 	_, isJSON := logical.(*format.JsonType)
 	switch value := jsontext.Value(text); {

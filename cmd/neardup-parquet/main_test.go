@@ -37,6 +37,7 @@ func command(t *testing.T, args ...string) (out, problem string, code int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "NEARDUP_PARQUET=1")
+	cmd.Stdin = strings.NewReader("a pipe")
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -294,7 +295,8 @@ func TestBadArguments(t *testing.T) {
 		{nil, 2, "usage: neardup-parquet"},
 		{[]string{"-no", "x"}, 2, "flag provided but not defined: -no\n"},
 		{[]string{"missing"}, 1, "neardup-parquet: open missing: no such file or directory\n"},
-		{[]string{t.TempDir()}, 1, ": not a regular file: "},
+		{[]string{t.TempDir()}, 1, ": is a directory"},
+		{[]string{"/dev/stdin"}, 1, "neardup-parquet: not a regular file: "},
 		{[]string{path}, 1, "neardup-parquet: " + path +
 			": damaged footer: invalid magic footer of parquet file: "},
 		{[]string{lz4}, 1, ": row group 0: LZ4_RAW, which parquet-go decodes incorrectly"},
