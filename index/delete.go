@@ -192,32 +192,25 @@ const expirySlack = 100
 // fewer documents. It commits 64 removals at a time. After an error, including ErrClosed, it can be
 // called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
-	if err := x.beginWrite(ctx); err != nil {
-		return 0, err
-	}
-	defer x.end()
-	if e.MaxAge < 0 {
-		return 0, fmt.Errorf("expire: MaxAge is %v, want 0 for no bound, or more", e.MaxAge)
-	}
-	ctx, ended := x.whileOpen(ctx)
-	defer ended(&err)
-	select { // two calls that see the same excess would remove it twice
-	case x.expiring <- struct{}{}:
-		defer func() { <-x.expiring }()
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	defer func() { x.expired.Add(uint64(expired)) }()
-	if before, may := x.overdue(e.MaxAge); e.MaxAge > 0 && may {
-		if expired, err = x.deleteBefore(ctx, before, expireChunk); err != nil {
-			return expired, err
+	// two calls that see the same excess would remove it twice
+	err = x.alone(ctx, x.expiring, func(ctx context.Context) (err error) {
+		if e.MaxAge < 0 {
+			return fmt.Errorf("expire: MaxAge is %v, want 0 for no bound, or more", e.MaxAge)
 		}
-	}
-	if e.MaxDocuments == 0 {
-		return expired, nil
-	}
-	n, err := x.deleteOldest(ctx, e.MaxDocuments)
-	return expired + n, err
+		if before, may := x.overdue(e.MaxAge); e.MaxAge > 0 && may {
+			if expired, err = x.deleteBefore(ctx, before, expireChunk); err != nil {
+				return err
+			}
+		}
+		if e.MaxDocuments == 0 {
+			return nil
+		}
+		n, err := x.deleteOldest(ctx, e.MaxDocuments)
+		expired += n
+		return err
+	})
+	x.expired.Add(uint64(expired))
+	return expired, err
 }
 
 // overdue reports whether a document may be older than an age, and before which time documents are

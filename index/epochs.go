@@ -17,29 +17,19 @@ import (
 
 func init() {
 	rewrite.Repack = func(ctx context.Context, x any, pack rewrite.Pack) error {
-		return x.(*Index).repack(ctx, pack)
+		i := x.(*Index)
+		return i.alone(ctx, i.rewriting, func(ctx context.Context) error {
+			return i.repack(ctx, pack)
+		})
 	}
 }
 
 // repack packs an open index. It freezes the live entries and calls pack, which makes new tables
 // outside the index while other calls run. It installs these tables in one step, during which
 // commits wait. An epoch that an interrupted repack left frozen is packed first. If there is
-// nothing to pack, repack does not call pack. Concurrent calls are serialized. Close ends a repack
-// with ErrClosed. After an error no document is lost: the index continues with the frozen epoch
-// until the next repack.
-func (x *Index) repack(ctx context.Context, pack rewrite.Pack) (err error) {
-	if err := x.beginWrite(ctx); err != nil {
-		return err
-	}
-	defer x.end()
-	ctx, ended := x.whileOpen(ctx)
-	defer ended(&err)
-	select {
-	case x.rewriting <- struct{}{}:
-		defer func() { <-x.rewriting }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// nothing to pack, repack does not call pack. After an error no document is lost: the index
+// continues with the frozen epoch until the next repack.
+func (x *Index) repack(ctx context.Context, pack rewrite.Pack) error {
 	if x.state.Load().tables.Frozen() {
 		if err := x.packAgain(ctx, pack); err != nil {
 			return err

@@ -251,18 +251,29 @@ func loop[T any](
 	}
 }
 
-// whileOpen returns a context that also ends when Close begins. ended must be called, and makes the
-// error of that ErrClosed.
-func (x *Index) whileOpen(ctx context.Context) (_ context.Context, ended func(*error)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(x.stopping, func() { cancel(ErrClosed) })
-	return ctx, func(err *error) {
-		if *err != nil && context.Cause(ctx) == ErrClosed {
-			*err = errors.Join(ErrClosed, *err)
-		}
-		stop()
-		cancel(nil)
+// alone makes a call that may write, while no other call with the same turn is made. The context
+// also ends when Close begins; then the error is ErrClosed.
+func (x *Index) alone(
+	ctx context.Context, turn chan struct{}, call func(context.Context) error,
+) error {
+	if err := x.beginWrite(ctx); err != nil {
+		return err
 	}
+	defer x.end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(x.stopping, func() { cancel(ErrClosed) })()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := call(ctx)
+	if err != nil && context.Cause(ctx) == ErrClosed {
+		err = errors.Join(ErrClosed, err)
+	}
+	return err
 }
 
 // Close waits for calls in progress, makes all writes durable and closes the index. Later calls,
