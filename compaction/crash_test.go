@@ -29,6 +29,7 @@ type task struct {
 	name string
 	step
 	before, opening []step // opening is run on the file system of the last step
+	reads           bool   // only reads fail
 	seed            uint64
 	disk            *crashfs.FS
 	history

@@ -218,13 +218,21 @@ func (k *task) operations(t *testing.T, r *rand.Rand) map[operation]int {
 }
 
 // faulty chooses the operations that fail: by default one of every fourth kind, in CI one of
-// each, and all links. With NEARDUP_LONG it chooses all of them, unless the task is slow.
+// each, and all links. With NEARDUP_LONG it chooses all of them, unless the task is slow. If only
+// reads fail, it chooses some of them.
 func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	slow, every := k.name == "load beyond memory", testenv.Number(4, 4, 1, 1)
+	reads := testenv.Number(10, 30, 1000, 1<<30)
 	if testenv.Race {
-		every = 24
+		every, reads = 24, 5
 	}
 	for at, n := range k.operations(t, r) {
+		if k.reads {
+			for at.n = 0; at.n < n && at.kind == errorfs.OpFileReadAt; at.n += 1 + n/reads {
+				chosen = append(chosen, at)
+			}
+			continue
+		}
 		links := at.kind == errorfs.OpLink && !testenv.Race
 		if slow && !testenv.Long() && !strings.Contains(at.path, "spill") ||
 			r.IntN(every) > 0 && !links {
@@ -243,13 +251,44 @@ func (k *task) faulty(t *testing.T, r *rand.Rand) (chosen []operation) {
 	return chosen
 }
 
+// readTasks returns a compaction and calls that write, of which only reads fail. When Pebble
+// excises the middle of a file, it treats data that it cannot read as missing, and so could lose
+// other keyspaces.
+func readTasks(seed uint64) (tasks []*task) {
+	d := newDrawer(seed, 4)
+	used := append(d.used(), step{what: "wait", wait: time.Hour},
+		step{what: "open"}, step{what: "add", docs: d.documents(60)}, step{what: "close"})
+	ids := make([]uint64, 200)
+	for i := range ids {
+		ids[i] = uint64(i + 1)
+	}
+	for _, last := range []step{
+		{what: "compact", work: compaction.Options{CacheBytes: 1}},
+		{what: "delete", keys: d.someKeys(20)},
+		{what: "delete IDs", ids: ids},
+		{what: "expire", before: epoch.Add(time.Minute)},
+		{what: "add", docs: d.documents(20)},
+		{what: "check", docs: d.documents(1)},
+		{what: "check", docs: d.documents(20)},
+	} {
+		k := &task{name: fmt.Sprintf("reads of %s %d", last.what, len(last.docs)), step: last,
+			before: used, seed: seed, reads: true}
+		if last.what != "compact" {
+			k.opening = []step{{what: "open", open: index.Options{CacheBytes: 1}}}
+		}
+		tasks = append(tasks, k)
+	}
+	return tasks
+}
+
 // TestFaults lets operations on the file system fail: a single one, two, or all later ones that
-// take space. The step must return the error of the file system, and the error must tell whether
+// take space. For calls that only read before they write, single reads fail. The step must return the error of the file system, and the error must tell whether
 // the index changed. No temporary file and no lock may remain. An open index that refuses no
 // writes must go on.
 func TestFaults(t *testing.T) {
 	seed := testenv.Seed(t)
-	for _, k := range append(tasks(t, seed), loadBeyondMemory(seed)) {
+	for _, k := range slices.Concat(tasks(t, seed), readTasks(seed),
+		[]*task{loadBeyondMemory(seed)}) {
 		if len(k.meanwhile) > 0 {
 			continue // the error does not tell which of the concurrent steps failed
 		}
@@ -274,61 +313,14 @@ func TestFaults(t *testing.T) {
 					outcomes[outcome]++
 				}
 			}
+			told := false
 			for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
 				t.Logf("%4d %s", outcomes[outcome], outcome)
+				told = told || strings.Contains(outcome, "an error") ||
+					strings.HasSuffix(outcome, " 1 errors")
 			}
-		})
-	}
-}
-
-// TestReadErrors lets every read of a compaction fail in turn, and the reads of calls that write.
-// The index must not change, except for the documents that a call has counted as removed. When
-// Pebble excises the middle of a file, it treats data that it cannot read as missing, and so could
-// lose other keyspaces.
-func TestReadErrors(t *testing.T) {
-	seed := testenv.Seed(t)
-	d := newDrawer(seed, 4)
-	used := append(d.used(), step{what: "wait", wait: time.Hour},
-		step{what: "open"}, step{what: "add", docs: d.documents(60)}, step{what: "close"})
-	ids := make([]uint64, 200)
-	for i := range ids {
-		ids[i] = uint64(i + 1)
-	}
-	for _, last := range []step{
-		{what: "compact", work: compaction.Options{CacheBytes: 1}},
-		{what: "delete", keys: d.someKeys(20)},
-		{what: "delete IDs", ids: ids},
-		{what: "expire", before: epoch.Add(time.Minute)},
-		{what: "add", docs: d.documents(20)},
-		{what: "check", docs: d.documents(1)},
-		{what: "check", docs: d.documents(20)},
-	} {
-		t.Run(fmt.Sprint(last.what, " ", len(last.docs)), func(t *testing.T) {
-			t.Parallel()
-			k := &task{name: last.what, before: used, seed: seed, step: last}
-			if last.what != "compact" {
-				k.opening = []step{{what: "open", open: index.Options{CacheBytes: 1}}}
-			}
-			k.make(t)
-			r := rand.New(rand.NewPCG(seed, 1))
-			read := operation{kind: errorfs.OpFileReadAt, path: "ix/N.sst"}
-			reads, told := k.operations(t, r)[read], 0
-			most := testenv.Number(10, 30, 1000, 1<<30)
-			if testenv.Race {
-				most = 5
-			}
-			for read.n = 0; read.n < reads; read.n += 1 + reads/most {
-				outcome, err := k.check(newFault(read, failOnce), r)
-				if err != nil {
-					t.Errorf("%v of %d: %v", read, reads, err)
-				}
-				if strings.Contains(outcome, "an error") || strings.HasSuffix(outcome, "1 errors") {
-					told++
-				}
-			}
-			t.Logf("%d reads, %d of them returned an error", reads, told)
-			if told == 0 {
-				t.Error("no read failed")
+			if !told {
+				t.Error("no step returned an error")
 			}
 		})
 	}
