@@ -44,12 +44,14 @@ func TestServeTLS(t *testing.T) {
 	for protocol, two := range map[string]bool{"HTTP/2.0": true, "HTTP/1.1": false} {
 		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(),
 			ForceAttemptHTTP2: two}}
+		line := `{"key":"` + protocol + `","text":"words of ` + protocol + `"}` + "\n"
 		r, err := caller.Post(address+"/v1/check", api.JSONLines,
-			strings.NewReader(`{"key":"`+protocol+`","text":"words of `+protocol+`"}`))
+			strings.NewReader(strings.Repeat(line, 1000)))
 		must(t, err)
-		line, err := io.ReadAll(r.Body)
-		if err != nil || r.Proto != protocol || !strings.Contains(string(line), `"verdict":"new"`) {
-			t.Errorf("%s, want %s: %q, %v", r.Proto, protocol, line, err)
+		said, err := io.ReadAll(r.Body)
+		if err != nil || r.Proto != protocol || !strings.Contains(string(said), `"verdict":"new"`) ||
+			strings.Count(string(said), `"verdict":"unchanged"`) != 999 {
+			t.Errorf("%s, want %s: %.2000q, %v", r.Proto, protocol, said, err)
 		}
 		r.Body.Close()
 		caller.CloseIdleConnections()

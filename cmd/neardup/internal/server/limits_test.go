@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -469,44 +468,6 @@ func FuzzCalls(f *testing.F) {
 		}
 		s.memory.Release(s.limits.MemoryBytes)
 	})
-}
-
-// secured serves with TLS, and returns the address and the configuration of a client.
-func secured(t *testing.T, x *neardup.Index, o Options) (address string, known *tls.Config) {
-	t.Helper()
-	made := httptest.NewTLSServer(http.NotFoundHandler())
-	defer made.Close()
-	o.TLS = &tls.Config{Certificates: made.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	_, address = serve(t, x, o)
-	return strings.Replace(address, "http:", "https:", 1),
-		made.Client().Transport.(*http.Transport).TLSClientConfig
-}
-
-// TestTLS: TLS connections use HTTP/2 or HTTP/1.1.
-func TestTLS(t *testing.T) {
-	address, known := secured(t, open(t, inMemory()), Options{})
-	for _, two := range []bool{true, false} {
-		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: known.Clone(),
-			ForceAttemptHTTP2: two}}
-		r, err := caller.Post(address+"/v1/check", api.JSONLines,
-			strings.NewReader(
-				strings.Repeat(fmt.Sprintf(`{"key":"a %v","text":"words of a %v"}`+"\n", two, two),
-					1000)))
-		must(t, err)
-		if two != (r.ProtoMajor == 2) {
-			t.Errorf("it is %s", r.Proto)
-		}
-		if status, said := answerOf(t, r, nil); status != 200 ||
-			strings.Count(said, `"verdict"`) != 1000 {
-			t.Errorf("%d, %d lines", status, strings.Count(said, "\n"))
-		}
-		caller.CloseIdleConnections()
-	}
-	c := dial(t, address, &client.Options{TLS: known})
-	if v, err := c.Check(t.Context(), neardup.Page{URL: "c", Body: []byte("c")}); err != nil ||
-		v.Status != neardup.New {
-		t.Error(v, err)
-	}
 }
 
 // TestCrossOriginCalls: a web page of another site cannot make calls, even with GET. It may link to

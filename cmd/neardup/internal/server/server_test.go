@@ -37,7 +37,7 @@ import (
 var must = testenv.Must
 
 // serve serves an index on loopback until the test ends, and returns its address.
-func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string) {
+func serve(t testing.TB, x *neardup.Index, o Options) (s *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -58,7 +58,7 @@ func serve(t *testing.T, x *neardup.Index, o Options) (s *Server, address string
 }
 
 // open opens an index that is closed when the test ends.
-func open(t *testing.T, o *neardup.Options) *neardup.Index {
+func open(t testing.TB, o *neardup.Options) *neardup.Index {
 	t.Helper()
 	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), o)
 	must(t, err)
@@ -130,7 +130,7 @@ func inMemory() *neardup.Options {
 	return &neardup.Options{Index: index.Options{FS: vfs.NewMem(), Durability: index.NoSync}}
 }
 
-func dial(t *testing.T, address string, o *client.Options) *client.Client {
+func dial(t testing.TB, address string, o *client.Options) *client.Client {
 	t.Helper()
 	c, err := client.Open(t.Context(), address, o)
 	must(t, err)
