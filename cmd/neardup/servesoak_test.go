@@ -11,230 +11,170 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"golang.org/x/sync/errgroup"
 )
 
-// soak is a server and the crawlers that share it. Each crawler has pages of its own and
-// remembers which versions are stored, so that it knows the expected verdicts.
-type soak struct {
-	server      *served
-	client      *client.Client
-	checkpoints string // folder
-	documents   int    // number of documents to check
-	keys        int    // number of pages, which are crawled repeatedly
-
-	done atomic.Int64 // documents checked
-}
-
-const soakCrawlers = 12
-
-// visit is a version of the n-th page of a crawler, with the expected verdict.
-type visit struct {
-	key        string
-	n, version int
-	want       neardup.Status
-}
-
-func soakKey(crawler, n int) string {
-	return fmt.Sprintf("https://host%d.example/%d/%d", n%97, crawler, n)
-}
-
-// page returns a page with random words.
-func (v *visit) page(crawler int) client.Page {
-	r := rand.New(rand.NewPCG(uint64(crawler)<<40|uint64(v.n), uint64(v.version)))
+// soakPage returns a version of the n-th page of a crawler, with random words.
+func soakPage(crawler, n, version int) client.Page {
+	r := rand.New(rand.NewPCG(uint64(crawler)<<40|uint64(n), uint64(version)))
 	var body bytes.Buffer
 	body.WriteString("<!doctype html><title>A page</title><body><nav><a href=/>Home</a></nav><p>")
 	for range 70 {
 		fmt.Fprintf(&body, "%s%d ", "qwertzuiopasdfghjkl"[r.IntN(16):][:3], r.IntN(400))
 	}
-	return client.Page{URL: v.key, ContentType: "text/html; charset=utf-8", Body: body.Bytes()}
+	return client.Page{URL: fmt.Sprintf("https://host%d.example/%d/%d", n%97, crawler, n),
+		ContentType: "text/html; charset=utf-8", Body: body.Bytes()}
 }
 
-// crawl checks the pages of one crawler in several rounds. Most pages are unchanged, and some
-// have changed. Some have expired and are deleted first, and some have a mirror.
-func (s *soak) crawl(ctx context.Context, crawler int) error {
+// soak checks the pages of one crawler in several rounds, until all crawlers together have checked
+// enough documents. Most pages are unchanged, and some have changed. Some have expired and are
+// deleted first, and some have a mirror. The crawler remembers which versions are stored, so that
+// it knows the expected verdicts.
+func soak(
+	ctx context.Context, c *client.Client, crawler, keys int, done *atomic.Int64, enough int64,
+) error {
 	r := rand.New(rand.NewPCG(uint64(crawler), 9))
-	versions := make([]uint8, s.keys/soakCrawlers) // the stored version of each page; 0 if none
-	for n := 0; ctx.Err() == nil; {
+	versions := make([]uint8, keys) // the stored version of each page; 0 if none
+	for n := 0; done.Load() < enough; {
 		size := 1
 		if r.IntN(40) == 0 {
-			size = min([]int{8, 64, 256}[r.IntN(3)], len(versions)-n)
+			size = min([]int{8, 64, 256}[r.IntN(3)], keys-n)
 		}
-		var visits []visit
+		var pages []client.Page
+		var want []client.Status
 		for i := n; i < n+size; i++ {
-			v := visit{soakKey(crawler, i), i, max(int(versions[i]), 1), client.Unchanged}
-			switch c := r.IntN(100); {
+			version, status := max(int(versions[i]), 1), client.Unchanged
+			switch chance := r.IntN(100); {
 			case versions[i] == 0:
-				v.want = client.New
-			case c < 4:
-				if deleted, err := s.client.Delete(ctx, v.key); err != nil || deleted != 1 {
-					return fmt.Errorf("delete %s: %d, %w", v.key, deleted, err)
+				status = client.New
+			case chance < 4:
+				url := soakPage(crawler, i, version).URL
+				if deleted, err := c.Delete(ctx, url); err != nil || deleted != 1 {
+					return fmt.Errorf("delete %s: %d, %w", url, deleted, err)
 				}
-				v.want = client.New
-			case c < 15:
-				v.version, v.want = v.version%200+1, client.Changed
+				status = client.New
+			case chance < 15:
+				version, status = version%200+1, client.Changed
 			}
-			versions[i] = uint8(v.version)
-			visits = append(visits, v)
+			versions[i] = uint8(version)
+			page := soakPage(crawler, i, version)
+			pages, want = append(pages, page), append(want, status)
 			if r.IntN(8) == 0 {
-				visits = append(visits, visit{v.key + "/mirror", i, v.version, client.Duplicate})
+				page.URL += "/mirror"
+				pages, want = append(pages, page), append(want, client.Duplicate)
 			}
 		}
-		pages := make([]client.Page, len(visits))
-		for i := range visits {
-			pages[i] = visits[i].page(crawler)
-		}
-		verdicts, err := s.client.CheckBatch(ctx, pages)
+		verdicts, err := c.CheckBatch(ctx, pages)
 		if err != nil {
 			return err
 		}
-		s.done.Add(int64(len(verdicts)))
+		done.Add(int64(len(verdicts)))
 		for i, v := range verdicts {
-			if v.Status != visits[i].want || v.Status == client.Duplicate &&
-				v.Of.Key != visits[i-1].key {
-				return fmt.Errorf("%+v is %+v", visits[i], v)
+			if v.Status != want[i] || v.Status == client.Duplicate && v.Of.Key != pages[i-1].URL {
+				return fmt.Errorf("%s is %+v, want %s", pages[i].URL, v, want[i])
 			}
 		}
-		if n += size; n == len(versions) {
+		if n += size; n == keys {
 			n = 0
 		}
 	}
 	return nil
 }
 
-// maintain compacts the index and makes checkpoints, a dozen times in all.
-func (s *soak) maintain(ctx context.Context) error {
-	for n := int64(1); ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(50 * time.Millisecond):
+// runTask starts a task of a server and waits for its end.
+func runTask(server *served, path, query string) error {
+	r, err := http.Post(server.address+path+query, "", nil)
+	for ; err == nil; r, err = http.Get(server.address + path) {
+		var task struct{ State string }
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err := json.Unmarshal(text, &task); err != nil || task.State == "failed" {
+			return fmt.Errorf("%s: %s, %v", path, text, err)
 		}
-		if s.done.Load()*12 < n*int64(s.documents) {
-			continue
-		}
-		n++
-		name := strconv.FormatInt(n, 10)
-		err := s.post(ctx, "/v1/checkpoint?name="+name)
-		if err == nil {
-			err = errors.Join(os.RemoveAll(filepath.Join(s.checkpoints, name)),
-				s.post(ctx, "/v1/compact"))
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-}
-
-// post starts a task and waits for its end.
-func (s *soak) post(ctx context.Context, path string) error {
-	task, _, _ := strings.Cut(path, "?")
-	var state struct{ State, Error string }
-	for method, to := http.MethodPost, path; ; method, to = http.MethodGet, task {
-		r, err := http.NewRequestWithContext(ctx, method, s.server.address+to, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err
-		}
-		err = json.NewDecoder(answer.Body).Decode(&state)
-		answer.Body.Close()
-		if err != nil || state.State != "running" && state.State != "done" {
-			return fmt.Errorf("%s: %s: %s, %v", to, answer.Status, state.Error, err)
-		}
-		if state.State == "done" {
+		if task.State == "done" {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	return err
 }
 
-// resident returns the resident memory of the server.
-func (s *soak) resident() (bytes float64, err error) {
-	r, err := http.Get(s.server.address + "/metrics")
-	if err != nil {
-		return 0, err
-	}
+var residentFigure = regexp.MustCompile(`(?m)^process_resident_memory_bytes (.*)$`)
+
+// resident returns the resident memory of a server, in bytes.
+func resident(t *testing.T, server *served) float64 {
+	t.Helper()
+	r, err := http.Get(server.address + "/metrics")
+	must(t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	_, value, _ := strings.Cut(string(text), "\nprocess_resident_memory_bytes ")
-	value, _, _ = strings.Cut(value, "\n")
-	if err == nil {
-		bytes, err = strconv.ParseFloat(value, 64)
-	}
-	return bytes, err
-}
-
-// watch returns the largest resident memory in each quarter of the documents.
-func (s *soak) watch(ctx context.Context) (quarters [4]float64, err error) {
-	for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
-		quarter := s.done.Load() * 4 / int64(s.documents)
-		if quarter > 3 || ctx.Err() != nil {
-			return quarters, ctx.Err()
-		}
-		bytes, err := s.resident()
-		if err != nil {
-			return quarters, err
-		}
-		quarters[quarter] = max(quarters[quarter], bytes)
-	}
+	must(t, err)
+	bytes, err := strconv.ParseFloat(string(residentFigure.FindSubmatch(text)[1]), 64)
+	must(t, err)
+	return bytes
 }
 
 // TestServeSoak sends a server as many pages as a crawler with 100 pages per second sends in four
 // hours. Each verdict must be right. The server must not take more memory in the last quarter
 // than in the second one. By then the caches are full, the index has its final size, and it is
-// compacted three times per quarter.
+// compacted and copied three times per quarter.
 func TestServeSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of a process is read on Linux only")
 	}
-	dir := t.TempDir()
-	s := &soak{checkpoints: dir, documents: 12_000, keys: 2_400}
+	const crawlers, steps = 12, 12
+	documents, keys := int64(12_000), 2_400
 	switch {
 	case testenv.Long():
-		s.documents, s.keys = 1_440_000, 240_000
+		documents, keys = 1_440_000, 240_000
 	case testenv.Race || testing.Short() || os.Getenv("NEARDUP_CI") == "":
-		s.documents, s.keys = 4_000, 1_200
+		documents, keys = 4_000, 1_200
 	}
-	s.server = startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir,
+	dir := t.TempDir()
+	server := startServe(t, freeAddress(t), "--index", dir+"/ix", "--checkpoints", dir,
 		"--cache", "64MiB")
-	var err error
-	if s.client, err = client.Open(t.Context(), s.server.address, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer s.client.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var wg sync.WaitGroup
-	begin := func(do func(context.Context) error) {
-		wg.Go(func() {
-			if err := do(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-				cancel()
-			}
+	c, err := client.Open(t.Context(), server.address, nil)
+	must(t, err)
+	defer c.Close()
+	var done atomic.Int64
+	group, ctx := errgroup.WithContext(t.Context())
+	for crawler := range crawlers {
+		group.Go(func() error {
+			return soak(ctx, c, crawler, keys/crawlers, &done, documents)
 		})
 	}
-	for crawler := range soakCrawlers {
-		begin(func(ctx context.Context) error { return s.crawl(ctx, crawler) })
+	group.Go(func() error {
+		for step := int64(0); step < steps && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if done.Load()*steps < documents*step {
+				continue
+			}
+			step++
+			name := fmt.Sprint("copy", step)
+			if err := errors.Join(runTask(server, "/v1/checkpoint", "?name="+name),
+				os.RemoveAll(filepath.Join(dir, name)),
+				runTask(server, "/v1/compact", "")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var quarters [4]float64 // the largest memory in each
+	for ctx.Err() == nil && done.Load() < documents {
+		quarter := &quarters[min(done.Load()*4/documents, 3)]
+		*quarter = max(*quarter, resident(t, server))
+		time.Sleep(50 * time.Millisecond)
 	}
-	begin(s.maintain)
-	quarters, err := s.watch(ctx)
-	cancel()
-	wg.Wait()
-	must(t, err)
+	must(t, group.Wait())
 	t.Logf("resident memory: %.0f", quarters)
 	margin := 64e6
 	if testenv.Long() { // otherwise caches still grow
@@ -243,8 +183,8 @@ func TestServeSoak(t *testing.T) {
 	if !testenv.Race && quarters[3] > quarters[1]*1.1+margin {
 		t.Error("the memory grows")
 	}
-	if code := s.server.end(syscall.SIGTERM); code != exitDone {
-		t.Errorf("exit code %d: %s", code, s.server.said)
+	if code := server.end(syscall.SIGTERM); code != exitDone {
+		t.Errorf("exit code %d: %s", code, server.said)
 	}
 	mustRun(t, "verify", "--index", dir+"/ix")
 }
