@@ -58,13 +58,11 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	if host := duplicates.Host(g.Host); host != "" { // a URL
 		g.Host = host
 	}
-	select {
-	case p.scan <- struct{}{}:
-		defer func() { <-p.scan }()
-	default:
+	if !p.scans.TryAcquire(1) {
 		return nil, &problem{http.StatusServiceUnavailable,
 			"Another request searches for groups. Try again in a moment."}
 	}
+	defer p.scans.Release(1)
 	docs, err := p.ofHost(r.Context(), g)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
+	"golang.org/x/sync/semaphore"
 )
 
 // Texts has the texts of documents.
@@ -37,12 +38,12 @@ type Options struct {
 // Pages serves the pages. The memory, the time and the number of requests are bounded. Requests
 // over the limit get 503.
 type Pages struct {
-	index *neardup.Index
-	opts  Options
-	mux   *http.ServeMux
-	room  chan struct{} // has an element per request
-	scan  chan struct{} // has an element per request that reads many documents
-	texts chan struct{} // has an element per text in memory, which takes several times its size
+	index    *neardup.Index
+	opts     Options
+	mux      *http.ServeMux
+	requests *semaphore.Weighted
+	scans    *semaphore.Weighted // requests that read many documents
+	texts    *semaphore.Weighted // in memory; each takes several times its size
 }
 
 const (
@@ -58,8 +59,8 @@ var Patterns = []string{"GET /{$}", "GET /search", "POST /search", "GET /compare
 func New(x *neardup.Index, o Options) *Pages {
 	p := &Pages{
 		index: x, opts: o, mux: http.NewServeMux(),
-		room: make(chan struct{}, maxRequests), scan: make(chan struct{}, 1),
-		texts: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		requests: semaphore.NewWeighted(maxRequests), scans: semaphore.NewWeighted(1),
+		texts: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 	}
 	p.mux.HandleFunc("GET /{$}", p.show(overviewTemplate, p.overview))
 	p.mux.HandleFunc("GET /search", p.show(searchTemplate, p.search))
@@ -151,13 +152,11 @@ func (p *Pages) show(
 func (p *Pages) bounded(
 	w http.ResponseWriter, r *http.Request, content func(*http.Request) (any, error),
 ) (any, error) {
-	select {
-	case p.room <- struct{}{}:
-		defer func() { <-p.room }()
-	default:
+	if !p.requests.TryAcquire(1) {
 		return nil, &problem{http.StatusServiceUnavailable,
 			"Too many requests. Try again in a moment."}
 	}
+	defer p.requests.Release(1)
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -170,16 +169,6 @@ func (p *Pages) bounded(
 		return nil, &problem{http.StatusBadRequest, "The form cannot be read."}
 	}
 	return content(r)
-}
-
-// reading waits until a text may be read into memory. The caller calls end afterwards.
-func (p *Pages) reading(ctx context.Context) (end func(), err error) {
-	select {
-	case p.texts <- struct{}{}:
-		return func() { <-p.texts }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // pathTo returns a path with parameters, which are pairs of name and value.

@@ -101,11 +101,10 @@ func (p *Pages) find(
 	if p.opts.Texts == nil {
 		return nil, false, "", nil
 	}
-	end, err := p.reading(ctx)
-	if err != nil {
+	if err := p.texts.Acquire(ctx, 1); err != nil {
 		return nil, false, "", err
 	}
-	defer end()
+	defer p.texts.Release(1)
 	page, err := p.opts.Texts.Page(ctx, strings.TrimSpace(key))
 	if err != nil || page == nil {
 		return nil, false, "", err
@@ -132,11 +131,10 @@ func (p *Pages) pasted(
 		return nil, "", &problem{http.StatusRequestEntityTooLarge,
 			"The text is too large: the limit is 4 MiB."}
 	}
-	end, err := p.reading(ctx)
-	if err != nil {
+	if err := p.texts.Acquire(ctx, 1); err != nil {
 		return nil, "", err
 	}
-	defer end()
+	defer p.texts.Release(1)
 	d, reason = p.analyze(neardup.Page{URL: strings.TrimSpace(url), Body: []byte(text)})
 	return d, reason, nil
 }
@@ -190,10 +188,9 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 
 // words returns the words of a document.
 func (p *Pages) words(ctx context.Context, d *index.Document) ([]string, error) {
-	end, err := p.reading(ctx)
-	if err != nil {
+	if err := p.texts.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer end()
+	defer p.texts.Release(1)
 	return p.opts.Texts.Words(ctx, d)
 }
