@@ -58,20 +58,15 @@ var Keys = []Key{
 	}},
 }
 
-// RecordOf fills a record with the given words, as many as it has.
-func RecordOf[R radix.Record](words ...uint64) (r R) {
-	for i := range min(len(r), len(words)) {
-		r[i] = words[i]
-	}
-	return r
-}
-
 // Records returns records with their position in the second word, if there is one.
 func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
 	random := rand.New(rand.NewPCG(seed, 0))
 	records := make([]R, n)
 	for i := range records {
-		records[i] = RecordOf[R](next(random, i), uint64(i), ^uint64(i), seed)
+		words := [4]uint64{next(random, i), uint64(i), ^uint64(i), seed}
+		for word := range len(records[i]) {
+			records[i][word] = words[word]
+		}
 	}
 	return records
 }
