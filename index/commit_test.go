@@ -143,9 +143,7 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 		x, err := index.Open("ix",
 			&index.Options{FS: errorfs.Wrap(vfs.NewMem(),
 				errorfs.InjectorFunc(func(op errorfs.Op) error {
-					sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
-						op.Kind == errorfs.OpFileSyncTo
-					if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") {
+					if armed.Load() && isSync(op) && strings.HasSuffix(op.Path, ".log") {
 						<-release
 					}
 					return nil
@@ -175,6 +173,17 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 		close(release)
 		calls.Wait()
 		must(t, indextest.Problems(x), x.Close())
+	}
+}
+
+// TestSyncIsDurable tests that writes without Sync are durable after Index.Sync.
+func TestSyncIsDurable(t *testing.T) {
+	disk := crashfs.New()
+	x := index.OpenMem(t, index.Options{FS: disk})
+	must(t, x.Add(t.Context(), index.Strangers(3)...), x.Sync(t.Context()))
+	left := index.OpenMem(t, index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+	if n := left.Stats().Documents; n != 3 {
+		t.Errorf("%d documents are left of 3", n)
 	}
 }
 
@@ -221,9 +230,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		var syncs atomic.Int64
 		x, err := index.Open("ix",
 			&index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
-					op.Kind == errorfs.OpFileSyncTo
-				if armed.Load() && sync && strings.HasSuffix(op.Path, ".log") &&
+				if armed.Load() && isSync(op) && strings.HasSuffix(op.Path, ".log") &&
 					syncs.Add(1) == fails {
 					return errorfs.ErrInjected
 				}

@@ -56,8 +56,7 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 		c.mu.Unlock()
 		return nil
 	}
-	syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
-		op.Kind == errorfs.OpFileSyncTo
+	syncs := isSync(op)
 	pause := time.Duration(c.rng.IntN(1500)) * time.Microsecond
 	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 || syncs &&
 		c.rng.IntN(3) == 0
@@ -69,6 +68,11 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 		c.take()
 	}
 	return nil
+}
+
+func isSync(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||
+		op.Kind == errorfs.OpFileSyncTo
 }
 
 // take simulates a crash now, unless there were enough.
