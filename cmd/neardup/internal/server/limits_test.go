@@ -295,11 +295,9 @@ func TestBusy(t *testing.T) {
 	s, address := serve(t, open(t, nil), Options{Limits: impatient})
 	c := dial(t, address, nil)
 	must(t, s.memory.Acquire(t.Context(), s.limits.MemoryBytes))
-	r, err := http.Get(address + "/v1/stats")
-	must(t, err)
-	r.Body.Close()
-	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Error(r.Status, r.Header)
+	if status, _, header := ask(t, http.MethodGet, address+"/v1/stats",
+		""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Error(status, header)
 	}
 	if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues("memory")); n == 0 {
 		t.Error("it is not counted")
@@ -318,11 +316,9 @@ func TestToken(t *testing.T) {
 		"another": "Bearer correct horse battery stapl", "longer": "Bearer " + token + "x",
 		"empty": "Bearer ", "no bearer": token} {
 		for _, path := range []string{"/v1/stats", "/metrics", "/", "/v1/check"} {
-			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
-			r.Header.Set("Authorization", header)
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil || answer.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s, %s: %v, %v", name, path, answer, err)
+			if status, said, _ := ask(t, http.MethodGet, address+path, "", "Authorization",
+				header); status != http.StatusUnauthorized {
+				t.Errorf("%s, %s: %d, %s", name, path, status, said)
 			}
 		}
 	}
@@ -337,16 +333,13 @@ func TestToken(t *testing.T) {
 	basic := "asic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+token))
 	for _, header := range []string{"B" + basic, "b" + basic, "bearer " + token,
 		"BEARER " + token} {
-		r, _ := http.NewRequest(http.MethodGet, address+"/v1/stats", nil)
-		r.Header.Set("Authorization", header)
-		if answer, err := http.DefaultClient.Do(r); err != nil ||
-			answer.StatusCode != http.StatusOK {
-			t.Error(header, answer, err)
+		if status, said, _ := ask(t, http.MethodGet, address+"/v1/stats", "", "Authorization",
+			header); status != http.StatusOK {
+			t.Error(header, status, said)
 		}
 	}
-	if answer, err := http.Get(address + "/readyz"); err != nil ||
-		answer.StatusCode != http.StatusOK {
-		t.Error(answer, err)
+	if status, said := get(t, address+"/readyz"); status != http.StatusOK {
+		t.Error(status, said)
 	}
 }
 
@@ -478,10 +471,8 @@ func TestCrossOriginCalls(t *testing.T) {
 	for _, path := range []string{"/v1/explain?key=a", "/v1/stats", "/groups?host=a", "/"} {
 		for site, refused := range map[string]bool{"": false, "none": false, "same-origin": false,
 			"same-site": path != "/", "cross-site": path != "/"} {
-			r, _ := http.NewRequest(http.MethodGet, address+path, nil)
-			r.Header.Set("Sec-Fetch-Site", site)
-			answer, err := http.DefaultClient.Do(r)
-			if status, said := answerOf(t, answer, err); (status == http.StatusForbidden) != refused {
+			if status, said, _ := ask(t, http.MethodGet, address+path, "", "Sec-Fetch-Site",
+				site); (status == http.StatusForbidden) != refused {
 				t.Errorf("%s, Sec-Fetch-Site %q: %d, %s", path, site, status, said)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"reflect"
 	"regexp"
@@ -20,10 +19,9 @@ import (
 
 // checkAnswer returns an error if the answer to a call has objects of another type than openapi.json
 // describes, which is generated from the types of calls.
-func checkAnswer(c *call, r *http.Response, text string) error {
+func checkAnswer(c *call, status int, media, text string) error {
 	objects := []json.RawMessage{json.RawMessage(text)}
-	media := r.Header.Get("Content-Type")
-	succeeded := r.StatusCode == c.status
+	succeeded := status == c.status
 	switch {
 	case succeeded && c.hasDocuments() && media == api.JSONLines:
 		objects = nil
@@ -58,8 +56,7 @@ func checkAnswer(c *call, r *http.Response, text string) error {
 func TestOpenAPI(t *testing.T) {
 	_, address := serve(t, open(t, nil), Options{Checkpoints: t.TempDir(),
 		Limits: Limits{PageBytes: 1 << 10}})
-	r, err := http.Get(address + "/openapi.json")
-	_, text := answerOf(t, r, err)
+	_, text := get(t, address+"/openapi.json")
 	var doc struct {
 		Paths map[string]map[string]struct {
 			OperationID string
@@ -118,14 +115,13 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/documents/delete", "", "application/json", `{"keys":["b"],"ids":[7]}`, 200},
 		{"POST", "/v1/documents/delete", "", "application/json", `{"id":7}`, 400},
 	} {
-		r, _ := http.NewRequest(c.method, address+c.path+c.query, strings.NewReader(c.body))
-		r.Header.Set("Content-Type", c.contentType)
-		answer, err := http.DefaultClient.Do(r)
-		status, said := answerOf(t, answer, err)
+		status, said, header := ask(t, c.method, address+c.path+c.query, c.body, "Content-Type",
+			c.contentType)
 		at := slices.IndexFunc(calls, func(known call) bool {
 			return known.method == c.method && known.path == c.path
 		})
-		if err := checkAnswer(&calls[at], answer, said); err != nil || status != c.want {
+		if err := checkAnswer(&calls[at], status, header.Get("Content-Type"),
+			said); err != nil || status != c.want {
 			t.Errorf("%s %s%s: %d, want %d; %v", c.method, c.path, c.query, status, c.want, err)
 		}
 		answered[fmt.Sprint(c.method, " ", c.path, " ", c.want < 400)] = true

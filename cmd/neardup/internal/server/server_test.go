@@ -138,19 +138,31 @@ func dial(t testing.TB, address string, o *client.Options) *client.Client {
 	return c
 }
 
-// answerOf returns the status and the body of an answer.
-func answerOf(t *testing.T, r *http.Response, err error) (status int, said string) {
+// ask sends a request and returns the answer. header has pairs of a name and a value.
+func ask(
+	t *testing.T, method, url, body string, header ...string,
+) (status int, said string, answered http.Header) {
 	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	must(t, err)
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Error(err)
-		return 0, ""
 	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Error(err)
-	}
-	return r.StatusCode, string(text)
+	return answer.StatusCode, string(text), answer.Header
+}
+
+// get sends a GET request.
+func get(t *testing.T, url string) (status int, said string) {
+	t.Helper()
+	status, said, _ = ask(t, http.MethodGet, url, "")
+	return status, said
 }
 
 // post posts lines of JSON.
@@ -162,8 +174,8 @@ func post(t *testing.T, url, body string) (status int, said string) {
 // postAs posts a body of a Content-Type.
 func postAs(t *testing.T, url, contentType, body string) (status int, said string) {
 	t.Helper()
-	r, err := http.Post(url, contentType, strings.NewReader(body))
-	return answerOf(t, r, err)
+	status, said, _ = ask(t, http.MethodPost, url, body, "Content-Type", contentType)
+	return status, said
 }
 
 // TestSuite: a client passes the tests of a local index.
@@ -232,23 +244,17 @@ func TestContentEncoding(t *testing.T) {
 		{"gzip, gzip", document, 415, `"content_type"`},
 	} {
 		for _, path := range []string{"/v1/check", "/v1/query", "/v1/explain"} {
-			r, _ := http.NewRequest(http.MethodPost, address+path, strings.NewReader(test.body))
-			r.Header.Set("Content-Encoding", test.encoding)
-			r.Header.Set("Content-Type", api.JSONLines)
-			answer, err := http.DefaultClient.Do(r)
-			if status, said := answerOf(t, answer, err); status != test.status ||
-				!strings.Contains(said, test.want) {
+			if status, said, _ := ask(t, http.MethodPost, address+path, test.body,
+				"Content-Encoding", test.encoding, "Content-Type",
+				api.JSONLines); status != test.status || !strings.Contains(said, test.want) {
 				t.Errorf("%s, %q, %d bytes: %d, %s", path, test.encoding,
 					len(test.body), status, said)
 			}
 		}
 	}
 	page := compressed("<p>some words of a page")
-	r, _ := http.NewRequest(http.MethodPost, address+"/v1/check?key=p", strings.NewReader(page))
-	r.Header.Set("Content-Encoding", "gzip")
-	r.Header.Set("Content-Type", "text/html")
-	answer, err := http.DefaultClient.Do(r)
-	if status, said := answerOf(t, answer, err); status != 200 ||
+	if status, said, _ := ask(t, http.MethodPost, address+"/v1/check?key=p", page,
+		"Content-Encoding", "gzip", "Content-Type", "text/html"); status != 200 ||
 		!strings.Contains(said, `"verdict":"new"`) {
 		t.Error(status, said)
 	}
@@ -399,8 +405,7 @@ func TestCompactAndCheckpoint(t *testing.T) {
 func finished(t *testing.T, url string) (said string) {
 	t.Helper()
 	waitFor(t, func() bool {
-		r, err := http.Get(url)
-		_, said = answerOf(t, r, err)
+		_, said = get(t, url)
 		return !strings.Contains(said, `"running"`)
 	})
 	return said
@@ -576,16 +581,13 @@ func TestContentType(t *testing.T) {
 		x := open(t, nil)
 		_, address := serve(t, x,
 			Options{Limits: Limits{PageBytes: 1 << 20, RequestBytes: 1 << 20}})
-		r, err := http.Post(address+"/v1/check"+test.query, test.contentType,
-			strings.NewReader(test.body))
-		must(t, err)
-		status, said := answerOf(t, r, nil)
-		if status != test.status || x.Stats().Documents != test.stored ||
-			r.Header.Get("Content-Type") != test.answers ||
+		status, said, header := ask(t, http.MethodPost, address+"/v1/check"+test.query, test.body,
+			"Content-Type", test.contentType)
+		answers := header.Get("Content-Type")
+		if status != test.status || x.Stats().Documents != test.stored || answers != test.answers ||
 			!regexp.MustCompile("(?s)"+test.want).MatchString(said) {
 			t.Errorf("%s, %s, %.60q: %d, %s, %d documents, %s; want %s", test.contentType,
-				test.query, test.body, status, r.Header.Get("Content-Type"), x.Stats().Documents,
-				said, test.want)
+				test.query, test.body, status, answers, x.Stats().Documents, said, test.want)
 		}
 	}
 }
@@ -620,8 +622,7 @@ func TestParameters(t *testing.T) {
 		"/v1/document":          "the parameter key is missing",
 		"/v1/documents?after=x": "after is",
 	} {
-		r, err := http.Get(address + path)
-		if status, said := answerOf(t, r, err); status != 400 || !strings.Contains(said, want) {
+		if status, said := get(t, address+path); status != 400 || !strings.Contains(said, want) {
 			t.Errorf("%s: %d, %s", path, status, said)
 		}
 	}
@@ -638,13 +639,10 @@ func TestUnknownPaths(t *testing.T) {
 			"GET /nothing": 404, "POST /v1/stats": 405, "GET /v1/check": 405,
 			"PUT /v1/document": 405} {
 			method, path, _ := strings.Cut(call, " ")
-			r, _ := http.NewRequest(method, address+path, nil)
-			answer, err := http.DefaultClient.Do(r)
-			must(t, err)
 			var failure api.Failure
-			status, said := answerOf(t, answer, nil)
+			status, said, header := ask(t, method, address+path, "")
 			if err := json.Unmarshal([]byte(said), &failure); err != nil || status != want ||
-				failure.Error.Code == "" || (want == 405) != (answer.Header.Get("Allow") != "") {
+				failure.Error.Code == "" || (want == 405) != (header.Get("Allow") != "") {
 				t.Errorf("%s: %d, %s, %v", call, status, said, err)
 			}
 		}
@@ -665,8 +663,7 @@ func TestListAndDelete(t *testing.T) {
 	c := dial(t, address, nil)
 	list := func() (keys []string) {
 		for next := "0"; next != ""; {
-			r, err := http.Get(address + "/v1/documents?after=" + next)
-			_, said := answerOf(t, r, err)
+			_, said := get(t, address+"/v1/documents?after="+next)
 			var part api.List
 			must(t, json.Unmarshal([]byte(said), &part))
 			for _, d := range part.Documents {
@@ -749,13 +746,11 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%+v is not a candidate: %s", v.Of, said)
 		}
 	}
-	r, err := http.Get(address + "/v1/explain?key=museum")
-	if status, said := answerOf(t, r, err); status != 200 ||
+	if status, said := get(t, address+"/v1/explain?key=museum"); status != 200 ||
 		!strings.Contains(said, `"verdict":"unchanged"`) {
 		t.Error(status, said)
 	}
-	r, err = http.Get(address + "/v1/explain?key=ferry.txt")
-	if status, said := answerOf(t, r, err); status != 404 ||
+	if status, said := get(t, address+"/v1/explain?key=ferry.txt"); status != 404 ||
 		!strings.Contains(said, "send it to POST /v1/explain") {
 		t.Error(status, said)
 	}
