@@ -46,7 +46,7 @@ func newBuilder(
 	if err != nil {
 		return nil, err
 	}
-	counters := s.Counters()
+	counters := s.Meta().Counters
 	return &builder{
 		ctx: ctx, s: s, r: r, plan: plan, opts: opts, report: report,
 		before: counters, first: counters.NextID, counters: counters,

@@ -115,9 +115,10 @@ func work(
 			err = checkDone(dir, opts, s.Now().Generation(), err)
 		}
 	}()
-	plan, err := plan.Parse(s.Header().Plan)
+	meta := s.Meta()
+	plan, err := plan.Parse(meta.Plan)
 	if err == nil {
-		report.Documents, report.Plan = s.Counters().Documents, s.Header().Plan
+		report.Documents, report.Plan = meta.Counters.Documents, meta.Plan
 		err = do(s, plan)
 	}
 	if err != nil {
@@ -158,7 +159,7 @@ func makeIndex(dir string, opts *index.Options) error {
 
 // read adds all documents.
 func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAdded bool) error {
-	ofTexts := match.TextAnalyzer(b.s.Header().Analyzer) != nil
+	ofTexts := match.TextAnalyzer(b.s.Meta().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
 			err = b.ctx.Err() // per document, since docs may be slow

@@ -80,15 +80,15 @@ func Repair(
 		return report, err
 	}
 	defer view.Close()
-	header, counters, p, err := repairedMeta(view, &opts)
+	meta, p, err := repairedMeta(view, &opts)
 	if err != nil {
 		return report, err
 	}
-	report.DocumentsBefore = counters.Documents
-	s, err := store.Open(dest, store.Options{Create: &header,
+	report.DocumentsBefore = meta.Counters.Documents
+	s, err := store.Open(dest, store.Options{Create: &meta,
 		CacheBytes: opts.CacheBytes, FS: opts.FS, Logger: opts.Logger})
 	if err == nil {
-		err = errors.Join(copyDocuments(ctx, view, s, p, counters, &opts, &report), s.Close())
+		err = errors.Join(copyDocuments(ctx, view, s, p, meta.Counters, &opts, &report), s.Close())
 	}
 	if err != nil {
 		err = errors.Join(err, opts.fs().RemoveAll(dest))
@@ -96,30 +96,29 @@ func Repair(
 	return report, err
 }
 
-// repairedMeta returns the header, the counters and the plan of the damaged index. If its meta
-// entries cannot be read, the options provide the header, and the counters are zero. The options
-// have no defaults: another k or analyzer would make wrong verdicts.
+// repairedMeta returns the meta entries and the plan of the damaged index. If its meta entries
+// cannot be read, the options provide the plan and the analyzer, and the counters are zero. The
+// options have no defaults: another k or analyzer would make wrong verdicts.
 func repairedMeta(
 	view *store.View, opts *RepairOptions,
-) (h store.Header, c store.Counters, p *plan.Plan, err error) {
-	meta, err := view.Meta()
+) (meta store.Meta, p *plan.Plan, err error) {
+	meta, err = view.Meta()
 	if err == nil {
-		h, c = meta.Header, meta.Counters
-		p, err = plan.Parse(h.Plan)
+		p, err = plan.Parse(meta.Plan)
 	}
 	if err == nil || errors.Is(err, index.ErrVersion) {
-		return h, c, p, err
+		return meta, p, err
 	}
 	if opts.Plan == nil || opts.Analyzer == nil {
-		return h, c, nil, fmt.Errorf(
+		return meta, nil, fmt.Errorf(
 			"%w: its meta entries cannot be read; give the plan and k, and "+
 				"the analyzer, that it was made with: %w", ErrNotRepaired, err)
 	}
 	p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
 	if err != nil {
-		return h, c, nil, err
+		return meta, nil, err
 	}
-	return store.Header{Plan: p.String(), Analyzer: *opts.Analyzer}, store.Counters{}, p, nil
+	return store.Meta{Plan: p.String(), Analyzer: *opts.Analyzer}, p, nil
 }
 
 // copyDocuments fills a new store with the documents that can be read, in one commit.

@@ -115,7 +115,7 @@ func Open(dir string, opts *Options) (*Index, error) {
 	if !x.opts.ReadOnly && !x.opts.MustExist {
 		var p *plan.Plan
 		if p, noPlan = x.opts.plan(); noPlan == nil {
-			storeOptions.Create = &store.Header{Plan: p.String(), Analyzer: x.opts.Analyzer}
+			storeOptions.Create = &store.Meta{Plan: p.String(), Analyzer: x.opts.Analyzer}
 		}
 	}
 	var err error
@@ -142,21 +142,20 @@ func Open(dir string, opts *Options) (*Index, error) {
 	return x, nil
 }
 
-// load reads the header of the index.
+// load reads the meta entries of the index.
 func (x *Index) load() (err error) {
-	header := x.store.Header()
-	if x.plan, err = plan.Parse(header.Plan); err != nil {
+	meta := x.store.Meta()
+	if x.plan, err = plan.Parse(meta.Plan); err != nil {
 		return err
 	}
 	x.rule = x.opts.rule(x.plan.MaxDistance)
-	x.counters = x.store.Counters()
-	if x.opts.setsAnalyzer(header, x.counters) {
+	x.counters = meta.Counters
+	if x.opts.setsAnalyzer(meta) {
 		if err := x.store.SetAnalyzer(x.opts.Analyzer); err != nil {
 			return err
 		}
-		header = x.store.Header()
 	}
-	x.ofTexts = match.TextAnalyzer(header.Analyzer) != nil
+	x.ofTexts = match.TextAnalyzer(x.store.Meta().Analyzer) != nil
 	x.firstRecord.Store(noRecord)
 	x.hasBare.Store(x.counters.Bare > 0)
 	return x.withView(func(v *store.View) error {
@@ -386,7 +385,6 @@ func (x *Index) Stats() Stats {
 	counters, state := x.counters, x.hold()
 	x.commitMu.Unlock()
 	defer state.tables.Release()
-	meta := x.store.Meta()
 	directory, cached := state.tables.PackedMemory()
 	removed := uint64(0)
 	for _, live := range state.live {
@@ -397,8 +395,8 @@ func (x *Index) Stats() Stats {
 		Plan:        x.plan.String(),
 		Tables:      len(x.plan.Tables),
 		Probes:      x.plan.Probes(),
-		Analyzer:    meta.Header.Analyzer,
-		Format:      int(meta.Format),
+		Analyzer:    x.store.Meta().Analyzer,
+		Format:      store.Format,
 		Documents:   counters.Documents,
 		Bare:        counters.Bare,
 		NextID:      counters.NextID,

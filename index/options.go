@@ -236,21 +236,21 @@ func (o *Options) maxDistance() int {
 }
 
 // accept checks an index against the options, before anything in it changes.
-func (o *Options) accept(header store.Header, counters store.Counters) error {
-	p, err := plan.Parse(header.Plan)
+func (o *Options) accept(meta store.Meta) error {
+	p, err := plan.Parse(meta.Plan)
 	if err != nil {
 		return fmt.Errorf("%w: recorded plan: %w", ErrCorrupt, err)
 	}
-	if o.setsAnalyzer(header, counters) {
-		header.Analyzer = o.Analyzer
+	if o.setsAnalyzer(meta) {
+		meta.Analyzer = o.Analyzer
 	}
-	return o.checkAgainst(p, header.Analyzer)
+	return o.checkAgainst(p, meta.Analyzer)
 }
 
 // setsAnalyzer reports whether opening an index records the analyzer. It does if the index has no
 // analyzer and no document yet.
-func (o *Options) setsAnalyzer(header store.Header, counters store.Counters) bool {
-	return header.Analyzer == "" && o.Analyzer != "" && counters.NextID == 1 && !o.ReadOnly
+func (o *Options) setsAnalyzer(meta store.Meta) bool {
+	return meta.Analyzer == "" && o.Analyzer != "" && meta.Counters.NextID == 1 && !o.ReadOnly
 }
 
 // checkAgainst compares the options with the plan and the analyzer of the index.

@@ -309,7 +309,7 @@ func TestCloseWhileFilling(t *testing.T) {
 func TestTakeFreesTheArenaBefore(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		s, err := Open(
-			"ix", Options{Create: &Header{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
+			"ix", Options{Create: &Meta{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
 		must(t, err)
 		pack := func(id uint64) {
 			apply(t, s, true, func(b *Batch) { b.SetLive(7, id) })

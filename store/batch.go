@@ -73,12 +73,12 @@ func (b *Batch) AddDuplicates(id uint64, c duplicates.Count) {
 func (b *Batch) DeleteDuplicates(id uint64) { b.keep(b.batch.Delete(countKey(id), nil)) }
 
 // SetCrowded writes the IDs of the crowded documents.
-func (b *Batch) SetCrowded(ids []uint64) { b.set(metaKey("crowded"), appendUint64s(nil, ids...)) }
+func (b *Batch) SetCrowded(ids []uint64) { b.setMeta("crowded", Meta{Crowded: ids}) }
 
 // SetCounters writes the counters.
-func (b *Batch) SetCounters(c Counters) {
-	b.keep(b.batch.Set(metaKey("counters"), c.encode(), nil))
-}
+func (b *Batch) SetCounters(c Counters) { b.setMeta("counters", Meta{Counters: c}) }
+
+func (b *Batch) setMeta(name string, m Meta) { b.set(metaKey(name), m.encode(name)) }
 
 // applyPatience is how long Apply waits for a batch in progress after a failure. A batch that
 // completes in that time is visible, and reported as applied.

@@ -23,7 +23,7 @@ var must = testenv.Must
 // openIn opens or creates the store "ix" of a file system.
 func openIn(t fatal, fsys vfs.FS) *Store {
 	t.Helper()
-	s, err := Open("ix", Options{Create: &Header{Plan: "plan"}, FS: fsys})
+	s, err := Open("ix", Options{Create: &Meta{Plan: "plan"}, FS: fsys})
 	must(t, err)
 	return s
 }

@@ -89,7 +89,7 @@ func logFiles(t testing.TB, fsys vfs.FS) (files []string) {
 func refused(t *testing.T, fsys vfs.FS, name, what string) {
 	t.Helper()
 	for _, opts := range []Options{{FS: fsys, ReadOnly: true}, {FS: fsys},
-		{FS: fsys, Create: &Header{}}} {
+		{FS: fsys, Create: &Meta{}}} {
 		s, err := Open("ix", opts)
 		if err == nil {
 			s.Close()

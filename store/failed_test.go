@@ -256,7 +256,7 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 			for at := int64(0); ; at += step {
 				var n, hits atomic.Int64
 				left := c.left.CrashClone(vfs.CrashCloneCfg{})
-				s, err := Open("ix", Options{Create: &Header{Plan: "plan"},
+				s, err := Open("ix", Options{Create: &Meta{Plan: "plan"},
 					FS: errorfs.Wrap(left, errorfs.InjectorFunc(func(op errorfs.Op) error {
 						if i := n.Add(1) - 1; i == at || from && i > at {
 							hits.Add(1)

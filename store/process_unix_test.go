@@ -44,7 +44,7 @@ func inside(t *testing.T) string {
 }
 
 func TestInsideLocked(t *testing.T) {
-	for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Header{}}} {
+	for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Meta{}}} {
 		_, err := Open(inside(t), opts)
 		if !errors.Is(err, fault.ErrLocked) {
 			t.Errorf("%+v: %v", opts, err)
@@ -57,7 +57,7 @@ func TestInsideLocked(t *testing.T) {
 // closed.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
+	s, err := Open(dir, Options{Create: &Meta{Plan: "plan"}})
 	must(t, err)
 	if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out,
 		"index is open elsewhere") != 3 {
@@ -106,7 +106,7 @@ func TestInsideFewOpenFiles(t *testing.T) {
 
 func TestFewOpenFiles(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir, Options{Create: &Header{Plan: "plan"}})
+	s, err := Open(dir, Options{Create: &Meta{Plan: "plan"}})
 	must(t, err)
 	for i := range uint64(manyTables) {
 		apply(t, s, false,
@@ -156,7 +156,7 @@ func TestDiskUsage(t *testing.T) {
 		}
 		return bytes, logs
 	}
-	s, err := Open(dir, Options{Create: &Header{}})
+	s, err := Open(dir, Options{Create: &Meta{}})
 	must(t, err)
 	if bytes, _ := allocated(); bytes > 128<<10 {
 		t.Errorf("an empty index takes %d bytes", bytes)

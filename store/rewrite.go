@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -299,22 +298,18 @@ func (r *Rewrite) packing(before *Tables) packing {
 }
 
 func (r *Rewrite) addMeta(counters *Counters) error {
-	meta, t := r.newWriter(), r.store.tables.Load()
-	values := map[string][]byte{
-		"epochs": t.epochs.packed().encode(),
-		"format": encodeFormat(),
-		"packed": r.packing(t).encode(),
-		"plan":   []byte(r.plan),
-	}
+	w, t := r.newWriter(), r.store.tables.Load()
+	m := Meta{Plan: r.plan, packing: r.packing(t), epochs: t.epochs.packed()}
+	names := []string{"epochs", "format", "packed", "plan"}
 	if counters != nil {
-		values["counters"] = counters.encode()
+		m.Counters, names = *counters, append([]string{"counters"}, names...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := meta.set(metaKey(name), values[name]); err != nil {
-			return errors.Join(err, meta.close())
+	for _, name := range names {
+		if err := w.set(metaKey(name), m.encode(name)); err != nil {
+			return errors.Join(err, w.close())
 		}
 	}
-	return meta.close()
+	return w.close()
 }
 
 // Close removes the directory of the Rewrite, with all files that were not installed.

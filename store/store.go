@@ -33,12 +33,14 @@ const pebbleFormat = pebble.FormatValueSeparation
 
 // Options configure Open. The zero value opens an existing store for reading and writing.
 type Options struct {
-	Create   *Header // create the store with this header if it does not exist; nil: it must exist
-	ReadOnly bool    // refuse writes; Create is then ignored
+	// Create, if not nil, has the plan and the analyzer of the store that Open creates if there is
+	// none.
+	Create   *Meta
+	ReadOnly bool // refuse writes; Create is then ignored
 
-	// Accept, if not nil, is called with the header and the counters of an existing store before
-	// Open changes it. If Accept returns an error, then Open returns that error.
-	Accept func(Header, Counters) error
+	// Accept, if not nil, is called with the meta entries of an existing store before Open changes
+	// it. If Accept returns an error, then Open returns that error.
+	Accept func(Meta) error
 
 	// for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
 	CacheBytes int64
@@ -162,10 +164,10 @@ func (s *Store) load(opts Options) error {
 	case !found && opts.Create == nil:
 		return fmt.Errorf("there is no index: %w", fs.ErrNotExist)
 	case !found:
-		return s.create(*opts.Create)
+		return s.create(opts.Create.Plan, opts.Create.Analyzer)
 	}
 	if opts.Accept != nil {
-		err = opts.Accept(s.meta.Header, s.meta.Counters)
+		err = opts.Accept(s.meta)
 	}
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func contents(t *testing.T, dir string) map[string]string {
 // everyWay are the ways to open a directory.
 func everyWay() map[string]Options {
 	return map[string]Options{
-		"to make":  {Create: &Header{Plan: "plan"}},
+		"to make":  {Create: &Meta{Plan: "plan"}},
 		"existing": {},
 		"to read":  {ReadOnly: true},
 	}
@@ -108,7 +108,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 
 func makeStore(t *testing.T, dir string) {
 	t.Helper()
-	s, err := Open(dir, Options{Create: &Header{Plan: "plan", Analyzer: "analyzer"}})
+	s, err := Open(dir, Options{Create: &Meta{Plan: "plan", Analyzer: "analyzer"}})
 	must(t, err)
 	must(t, s.Close())
 }
@@ -116,7 +116,7 @@ func makeStore(t *testing.T, dir string) {
 func TestMissingDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	empty := t.TempDir()
-	for _, opts := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: &Header{}}} {
+	for _, opts := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: &Meta{}}} {
 		for _, dir := range []string{dir, empty} {
 			if _, err := Open(dir, opts); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s, %+v: %v", dir, opts, err)
@@ -135,15 +135,15 @@ func TestHeaderStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	makeStore(t, dir)
 	for way, opts := range everyWay() {
-		opts.Create = &Header{Plan: "another", Analyzer: "another"}
+		opts.Create = &Meta{Plan: "another", Analyzer: "another"}
 		s, err := Open(dir, opts)
 		if err != nil {
 			t.Fatal(way, err)
 		}
-		if got := s.Header(); got != (Header{"plan", "analyzer"}) {
+		if got := s.Meta(); got.Plan != "plan" || got.Analyzer != "analyzer" {
 			t.Errorf("%s: header %+v", way, got)
 		}
-		if got := s.Counters(); got != (Counters{NextID: 1}) {
+		if got := s.Meta().Counters; got != (Counters{NextID: 1}) {
 			t.Errorf("%s: counters %+v", way, got)
 		}
 		if err := s.Close(); err != nil {
@@ -232,13 +232,13 @@ func TestCreationInterrupted(t *testing.T) {
 				return
 			}
 			must(t, err)
-			if s.Header().Plan != "plan" || s.Counters() != (Counters{NextID: 1}) {
-				t.Errorf("%s, %s: %+v, %+v", dir, what, s.Header(), s.Counters())
+			if m := s.Meta(); m.Plan != "plan" || m.Counters != (Counters{NextID: 1}) {
+				t.Errorf("%s, %s: %+v, %+v", dir, what, m.Plan, m.Counters)
 			}
 			must(t, s.Close())
 		}
 		mem := crashfs.New()
-		create := Options{Create: &Header{Plan: "plan"}}
+		create := Options{Create: &Meta{Plan: "plan"}}
 		opts := create
 		clones := crashesOf(mem, func(fsys vfs.FS) {
 			opts.FS = fsys
@@ -266,7 +266,7 @@ func TestDirectoriesArePrivate(t *testing.T) {
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "made", "ix")
-	s, err := Open(dir, Options{Create: &Header{}})
+	s, err := Open(dir, Options{Create: &Meta{}})
 	must(t, err)
 	apply(t, s, true, func(b *Batch) { document(b, 1) })
 	must(t, s.Checkpoint(t.Context(), filepath.Join(root, "copies", "1")))

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -40,17 +39,11 @@ func (e epochs) live() []byte {
 // packed returns the epochs after a compaction of the frozen one.
 func (e epochs) packed() epochs { return epochs{e.last, e.last} }
 
-func (e epochs) encode() []byte { return appendUint64s(nil, e.first, e.last) }
-
-func decodeEpochs(value []byte) (e epochs, err error) {
-	if len(value) != 16 {
-		return e, fmt.Errorf("%w: epochs have %d bytes, not 16", fault.ErrCorrupt, len(value))
-	}
-	e = epochs{first: binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:])}
+func (e epochs) check() error {
 	if e.last < e.first || e.last-e.first > 1 {
-		return epochs{}, fmt.Errorf("%w: epochs %d to %d", fault.ErrCorrupt, e.first, e.last)
+		return fmt.Errorf("%w: epochs %d to %d", fault.ErrCorrupt, e.first, e.last)
 	}
-	return e, nil
+	return nil
 }
 
 // packing describes the packed tables.
@@ -308,7 +301,7 @@ func (s *Store) Freeze() error {
 		return err
 	}
 	b := s.NewBatch()
-	b.set(metaKey("epochs"), e.encode())
+	b.setMeta("epochs", Meta{epochs: e})
 	if err := s.Apply(b, false); err != nil {
 		return err // nothing can be written any more; the pinned tables have everything
 	}
