@@ -124,9 +124,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 			err = fmt.Errorf("open index %s: %w", dir, noPlan)
 		}
 		if errors.Is(err, ErrLocked) {
-			err = fmt.Errorf(
-				`%w; "neardup serve" shares an index, and the process that has it open can copy it `+
-					"(Checkpoint)", err)
+			err = fmt.Errorf("%w; \"neardup serve\" shares an index, and the process that has it "+
+				"open can copy it (Checkpoint)", err)
 		}
 		return nil, err
 	}

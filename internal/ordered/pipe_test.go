@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // squares sends the numbers below n through a pipe that squares them.
@@ -78,9 +80,7 @@ func TestWorkersAreNotShared(t *testing.T) {
 		}
 		return nil
 	}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		taken++
 		if over := begun.Load() - taken; over > ahead+1 {
 			t.Fatalf("%d results wait, room is for %d", over, ahead)
@@ -126,18 +126,14 @@ func TestSendFromManyGoroutines(t *testing.T) {
 		for i := range 8 {
 			group.Go(func() {
 				for range 100 {
-					if err := p.Send(i); err != nil {
-						t.Error(err)
-					}
+					testenv.Must(t, p.Send(i))
 				}
 			})
 		}
 		group.Wait()
 		return nil
 	}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		sum += v
 	}
 	if sum != 2800 {
@@ -210,9 +206,7 @@ func TestStops(t *testing.T) {
 		}
 	}
 	for _, err := range All(t.Context(), 2, 4, slowly) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		break
 	}
 	ended("after a break")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
@@ -37,10 +38,7 @@ func matchesOf(q *Queries, fps []uint64) []Match {
 	return all
 }
 
-func checkScan(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, q *Queries, queries, fps []uint64, k int) (found int) {
+func checkScan(t *testing.T, q *Queries, queries, fps []uint64, k int) (found int) {
 	t.Helper()
 	got, want := matchesOf(q, fps), bruteForce(queries, fps, k)
 	if !slices.Equal(got, want) {
@@ -81,11 +79,9 @@ func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 // collections has sizes for which plans have filters, smaller filters, and none.
 var collections = []int64{1e5, 1000, 10}
 
-func newQueries(t interface{ Fatal(...any) }, queries []uint64, k int, collection int64) *Queries {
+func newQueries(t *testing.T, queries []uint64, k int, collection int64) *Queries {
 	q, err := New(queries, k, collection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return q
 }
 
@@ -197,18 +193,10 @@ func TestNothingToScan(t *testing.T) {
 			t.Errorf("k = %d is taken", k)
 		}
 	}
-	none, err := New([]uint64{}, 3, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := matchesOf(none, []uint64{0, 1}); len(got) != 0 {
+	if got := matchesOf(newQueries(t, nil, 3, 0), []uint64{0, 1}); len(got) != 0 {
 		t.Errorf("no queries have the matches %v", got)
 	}
-	one, err := New([]uint64{7}, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := matchesOf(one, nil); len(got) != 0 {
+	if got := matchesOf(newQueries(t, []uint64{7}, 0, 0), nil); len(got) != 0 {
 		t.Errorf("an empty collection has the matches %v", got)
 	}
 }
