@@ -18,19 +18,18 @@ const lookaheadBytes = 64 << 10
 // next bytes, and tells where gzip members begin. Reading ends at the end of the file or at
 // corruption.
 type lookahead struct {
-	src    *decompressor
-	text   io.Reader // src, or the UTF-8 text of src if it is UTF-16
-	utf16  bool
-	words  bool   // the file is fingerprints of 8 bytes
-	unread []byte // bytes before text
-	buf    *bufio.Reader
-	pos    int64 // of the next byte in the decompressed stream
+	src   *decompressor
+	text  io.Reader // src, or the UTF-8 text of src if it is UTF-16, after bytes of goBack
+	utf16 bool
+	words bool          // the file is fingerprints of 8 bytes
+	buf   *bufio.Reader // of text
+	pos   int64         // of the next byte in the decompressed stream
 }
 
 // newLookahead returns a lookahead. It decodes UTF-16 unless the file is fingerprints of 8 bytes.
 func newLookahead(src *decompressor, words bool) *lookahead {
-	l := &lookahead{src: src, text: src, words: words}
-	l.buf = bufio.NewReaderSize((*unreader)(l), lookaheadBytes)
+	l := &lookahead{src: src, text: src, words: words,
+		buf: bufio.NewReaderSize(src, lookaheadBytes)}
 	if !words {
 		l.decodeUTF16()
 	}
@@ -56,28 +55,15 @@ func (l *lookahead) decodeUTF16() {
 	}
 	undecoded := io.MultiReader(bytes.NewReader(bytes.Clone(head)), l.src)
 	l.text = transform.NewReader(undecoded, unicode.UTF16(order, unicode.UseBOM).NewDecoder())
-	l.buf.Reset((*unreader)(l))
+	l.buf.Reset(l.text)
 	l.utf16 = true
-}
-
-// unreader is the input of lookahead.buf.
-type unreader lookahead
-
-func (l *unreader) Read(p []byte) (n int, err error) {
-	if len(l.unread) == 0 {
-		return l.text.Read(p)
-	}
-	n = copy(p, l.unread)
-	if l.unread = l.unread[n:]; len(l.unread) == 0 {
-		l.unread = nil // frees it
-	}
-	return n, nil
 }
 
 // goBack makes b, the last bytes that were read, the next bytes.
 func (l *lookahead) goBack(b []byte) {
-	l.unread = slices.Concat(b, l.peek(l.buf.Buffered()), l.unread)
-	l.buf.Reset((*unreader)(l))
+	unread := slices.Concat(b, l.peek(l.buf.Buffered()))
+	l.text = io.MultiReader(bytes.NewReader(unread), l.text)
+	l.buf.Reset(l.text)
 	l.pos -= int64(len(b))
 }
 

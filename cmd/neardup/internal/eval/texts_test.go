@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -75,14 +76,8 @@ func commonSubsequence(x []int, places [][]int, n int) int {
 		carry := uint64(0)
 		for w, v := range row {
 			u := v & match[w]
-			sum := v + u
-			over := sum < v
-			sum += carry
-			carry = 0
-			if over || sum < v {
-				carry = 1
-			}
-			row[w] = sum | v&^u
+			row[w], carry = bits.Add64(v, u, carry)
+			row[w] |= v &^ u
 			match[w] = 0
 		}
 	}
