@@ -139,18 +139,18 @@ func (v *View) livePostings(epoch int, first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		var stored uint64
 		var ids []uint64
-		for e, err := range v.liveIDs(epoch, first) {
+		for e, err := range v.liveEntries(epoch, 0, first) {
 			if err != nil {
 				yield(Posting{}, err)
 				return
 			}
-			if e.stored != stored && len(ids) > 0 {
+			if e.permuted != stored && len(ids) > 0 {
 				if !yield(Posting{stored, NewIDs(slices.Clone(ids)...)}, nil) {
 					return
 				}
 				ids = ids[:0]
 			}
-			stored, ids = e.stored, append(ids, e.id)
+			stored, ids = e.permuted, append(ids, e.id)
 		}
 		if len(ids) > 0 {
 			yield(Posting{stored, NewIDs(ids...)}, nil)
@@ -158,25 +158,52 @@ func (v *View) livePostings(epoch int, first uint64) iter.Seq2[Posting, error] {
 	}
 }
 
-// liveID is one live entry of table 0.
-type liveID struct{ stored, id uint64 }
+// liveEntry is a live entry. Only entries of table 0 have an ID.
+type liveEntry struct{ permuted, id uint64 }
 
-func (v *View) liveIDs(epoch int, first uint64) iter.Seq2[liveID, error] {
-	keyspace := v.live[epoch]
-	return scan(v, liveKey(keyspace, first, 0), tableEnd(keyspace, 0),
-		func(key, value []byte) (e liveID, err error) {
-			if len(key) != liveKeyLen || len(value) > 0 {
+// liveEntries yields the live entries of a table in an epoch, from a fingerprint on.
+func (v *View) liveEntries(epoch, table int, first uint64) iter.Seq2[liveEntry, error] {
+	keyspace, length := v.live[epoch], tableKeyLen
+	if table == 0 {
+		length = liveKeyLen
+	}
+	start := tableStart(keyspace, table)
+	if first > 0 {
+		start = binary.BigEndian.AppendUint64(start, first)
+	}
+	return scan(v, start, tableEnd(keyspace, table),
+		func(key, value []byte) (e liveEntry, err error) {
+			if len(key) != length || len(value) > 0 {
 				return e, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes",
-					fault.ErrCorrupt,
-					len(key), len(value))
+					fault.ErrCorrupt, len(key), len(value))
 			}
-			e.stored, e.id = binary.BigEndian.Uint64(key[3:]),
-				binary.BigEndian.Uint64(key[tableKeyLen:])
-			if e.id == 0 {
-				return e, fmt.Errorf("%w: ID 0", fault.ErrCorrupt)
+			e.permuted = binary.BigEndian.Uint64(key[3:])
+			if table > 0 {
+				return e, nil
 			}
-			return e, nil
+			if e.id = binary.BigEndian.Uint64(key[tableKeyLen:]); e.id == 0 {
+				err = fmt.Errorf("%w: ID 0", fault.ErrCorrupt)
+			}
+			return e, err
 		})
+}
+
+// Live yields the live entries of a table in an epoch, in ascending order. For table 0, it yields a
+// fingerprint once for each of its documents.
+func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
+	return mapped(v.liveEntries(epoch, table, 0), func(e liveEntry) uint64 { return e.permuted })
+}
+
+// LastLiveID returns the largest ID of the live entries of an epoch, including removed IDs. It is 0
+// if there are none. It reads all live entries of table 0.
+func (v *View) LastLiveID(epoch int) (last uint64, err error) {
+	for e, err := range v.liveEntries(epoch, 0, 0) {
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, e.id)
+	}
+	return last, nil
 }
 
 // packedPostings yields the packed entries of table 0.

@@ -103,6 +103,17 @@ func scan[T any](
 	}
 }
 
+// mapped yields the values of the elements of a sequence, up to its first error.
+func mapped[T, U any](all iter.Seq2[T, error], value func(T) U) iter.Seq2[U, error] {
+	return func(yield func(U, error) bool) {
+		for x, err := range all {
+			if !yield(value(x), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // checkEmpty checks the value of an entry whose key says everything.
 func checkEmpty(value []byte) error {
 	if len(value) > 0 {

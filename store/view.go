@@ -205,13 +205,7 @@ func (v *View) Keys() iter.Seq2[KeyEntry, error] {
 
 // KeyHashes yields the hashes of all keys, in ascending order.
 func (v *View) KeyHashes() iter.Seq2[uint64, error] {
-	return func(yield func(uint64, error) bool) {
-		for k, err := range v.Keys() {
-			if !yield(k.Hash, err) || err != nil {
-				return
-			}
-		}
-	}
+	return mapped(v.Keys(), func(k KeyEntry) uint64 { return k.Hash })
 }
 
 // Generation returns the Generation of the tables of the view.
@@ -219,39 +213,6 @@ func (v *View) Generation() uint64 { return v.tables.Generation() }
 
 // Epochs returns the number of epochs: 1, or 2 if one is frozen. If there are 2, epoch 0 is frozen.
 func (v *View) Epochs() int { return len(v.live) }
-
-// Live yields the live entries of a table in an epoch, in ascending order. For table 0, it yields a
-// fingerprint once for each of its documents.
-func (v *View) Live(epoch, table int) iter.Seq2[uint64, error] {
-	keyspace, length := v.live[epoch], tableKeyLen
-	if table == 0 {
-		length = liveKeyLen
-	}
-	return scan(v, tableStart(keyspace, table), tableEnd(keyspace, table),
-		func(key, value []byte) (permuted uint64, err error) {
-			if len(key) != length || len(value) > 0 {
-				return 0, fmt.Errorf("%w: a key of %d bytes and a value of %d bytes",
-					fault.ErrCorrupt,
-					len(key), len(value))
-			}
-			return binary.BigEndian.Uint64(key[3:]), nil
-		})
-}
-
-// LastLiveID returns the largest ID of the live entries of an epoch, including removed IDs. It is 0
-// if there are none. It reads all live entries of table 0.
-func (v *View) LastLiveID(epoch int) (last uint64, err error) {
-	keyspace := v.live[epoch]
-	ids := scan(v, tableStart(keyspace, 0), tableEnd(keyspace, 0),
-		func(key, _ []byte) (uint64, error) { return keyNumber(key, liveKeyLen) })
-	for id, err := range ids {
-		if err != nil {
-			return 0, err
-		}
-		last = max(last, id)
-	}
-	return last, nil
-}
 
 // FilterChunks yields the chunks of the saved filter of a table, or of KeyFilterTable. A chunk is
 // valid until the next one.
