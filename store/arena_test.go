@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -69,14 +70,8 @@ func TestArenaBlocks(t *testing.T) {
 		if at == 0 || !bytes.Equal(a.block(at), want[i]) {
 			t.Fatalf("block %d at %x differs", i, at)
 		}
-		if first := make([]byte, 8); i >= 7 {
-			copy(first, want[i])
-			if got := a.first(at); got != uint64(first[0])|uint64(first[1])<<8|uint64(
-				first[2])<<16|uint64(first[3])<<24|
-				uint64(first[4])<<32|uint64(first[5])<<40|uint64(
-				first[6])<<48|uint64(first[7])<<56 {
-				t.Fatalf("block %d begins with %x", i, got)
-			}
+		if i >= 7 && a.first(at) != binary.LittleEndian.Uint64(want[i]) {
+			t.Fatalf("block %d begins with %x", i, a.first(at))
 		}
 	}
 	if !a.add(d, full, make([]byte, maxInArena+1)) || d.slots[full].place.Load() != 0 {

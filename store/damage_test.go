@@ -16,12 +16,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// logOf returns the files of a store that was written to by commits of different sizes:
-// as a crash leaves them, or closed.
-// over two blocks
-func logOf(t testing.TB, closed bool) *crashfs.FS { return logWith(t, closed, 40<<10) }
-
-func logWith(t testing.TB, closed bool, largest int) *crashfs.FS {
+// storeOf returns the files of a closed store that was written to by commits of different sizes.
+func storeOf(t testing.TB, largest int) *crashfs.FS {
 	t.Helper()
 	fsys := crashfs.New()
 	s := openIn(t, fsys)
@@ -36,11 +32,7 @@ func logWith(t testing.TB, closed bool, largest int) *crashfs.FS {
 		}
 		addRecord(t, s, i+1, string(key))
 	}
-	crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
 	must(t, s.Close())
-	if !closed {
-		return crashed
-	}
 	return fsys
 }
 
@@ -165,18 +157,10 @@ func TestCheckpointWhileLogGrows(t *testing.T) {
 	}
 }
 
-func openAndClose(fsys vfs.FS) error {
-	s, err := Open("ix", Options{FS: fsys, ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return s.Close()
-}
-
 // TestMissingOrCutTable tests that Open reports a missing, cut or extended table file as
 // ErrCorrupt with its path and the two remedies. It must not report a missing index.
 func TestMissingOrCutTable(t *testing.T) {
-	fsys, n := logOf(t, true), uint64(12)
+	fsys, n := storeOf(t, 40<<10), uint64(12)
 	for range 3 { // so that there are several tables
 		s := openIn(t, fsys)
 		n++
@@ -206,13 +190,15 @@ func TestMissingOrCutTable(t *testing.T) {
 	if tables < 2 {
 		t.Errorf("%d tables", tables)
 	}
-	must(t, openAndClose(fsys))
+	s, err := Open("ix", Options{FS: fsys, ReadOnly: true})
+	must(t, err)
+	must(t, s.Close())
 }
 
 // TestCheckFilesReadsEveryBlock tests that a wrong byte in any block of a table is reported with
 // its file, also if no iterator reads it.
 func TestCheckFilesReadsEveryBlock(t *testing.T) {
-	fsys := logWith(t, true, 300)
+	fsys := storeOf(t, 300)
 	s := openIn(t, fsys)
 	defer s.Close()
 	must(t, s.CompactRecords(t.Context()))

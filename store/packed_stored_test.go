@@ -98,28 +98,6 @@ func (s *storedTable) open(t fatal, a *arena) *PackedTable {
 	return p
 }
 
-// databaseOf returns a database with these entries.
-func databaseOf(t fatal, entries map[string][]byte) *pebble.DB {
-	t.Helper()
-	db, err := pebble.Open(
-		"", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
-	must(t, err)
-	for key, value := range entries {
-		must(t, db.Set([]byte(key), value, pebble.NoSync))
-	}
-	return db
-}
-
-// inViewOf reads a database with these entries, and the packed tables that are given.
-func inViewOf(t fatal, entries map[string][]byte, packed []*PackedTable, read func(v *View)) {
-	t.Helper()
-	db := databaseOf(t, entries)
-	it, err := db.NewIter(nil)
-	must(t, err)
-	read(newView(it, packed, []byte{evenKeyspace}))
-	must(t, it.Close(), db.Close())
-}
-
 // inView reads a database with this table, between two others.
 func (s *storedTable) inView(t fatal, p *PackedTable, read func(v *View)) {
 	t.Helper()
@@ -127,9 +105,18 @@ func (s *storedTable) inView(t fatal, p *PackedTable, read func(v *View)) {
 	for _, table := range []int{s.table - 1, s.table + 1} {
 		entries[string(tableKey(packedKeyspace, table, 12345))] = []byte("of another table")
 	}
+	db, err := pebble.Open(
+		"", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
+	must(t, err)
+	for key, value := range entries {
+		must(t, db.Set([]byte(key), value, pebble.NoSync))
+	}
+	it, err := db.NewIter(nil)
+	must(t, err)
 	packed := make([]*PackedTable, s.table+1)
 	packed[s.table] = p
-	inViewOf(t, entries, packed, read)
+	read(newView(it, packed, []byte{evenKeyspace}))
+	must(t, it.Close(), db.Close())
 }
 
 func randomFingerprints(n int, seed uint64) []uint64 {

@@ -140,11 +140,9 @@ func TestHeaderStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(way, err)
 		}
-		if got := s.Meta(); got.Plan != "plan" || got.Analyzer != "analyzer" {
-			t.Errorf("%s: header %+v", way, got)
-		}
-		if got := s.Meta().Counters; got != (Counters{NextID: 1}) {
-			t.Errorf("%s: counters %+v", way, got)
+		if got := s.Meta(); got.Plan != "plan" || got.Analyzer != "analyzer" ||
+			got.Counters != (Counters{NextID: 1}) {
+			t.Errorf("%s: %+v", way, got)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(way, err)
