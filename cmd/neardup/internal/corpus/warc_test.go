@@ -207,6 +207,11 @@ func TestWrongContentLength(t *testing.T) {
 				append(slices.Repeat([]string{da}, 200), db)...)
 		}
 	})
+	t.Run("a large length before small ones", func(t *testing.T) {
+		file := withLength(a, "Content-Length: 150000") +
+			strings.Repeat(withLength(a, "Content-Length: 1000"), 1000)
+		check(t, readString(t, Options{}, file+b), append(slices.Repeat([]string{da}, 1001), db)...)
+	})
 	t.Run("a truncated record", func(t *testing.T) {
 		for _, file := range []string{a + b[:len(b)-10], a + withLength(b[:len(b)-10], "X: y"),
 			gzipped(a) + gzipped(b[:len(b)-10])} {
