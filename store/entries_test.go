@@ -238,6 +238,9 @@ func (m *model) compareLive(v *View, compare func(what string, got, want any, er
 			got, err := collect(v.Live(i, table))
 			compare(fmt.Sprintf("Live of epoch %d, table %d", i, table), got, want, err)
 		}
+		largest := slices.Max(append(slices.Concat(slices.Collect(maps.Values(e.live))...), 0))
+		last, err := v.LastLiveID(i)
+		compare(fmt.Sprint("LastLiveID of epoch ", i), last, largest, err)
 		some = some || len(e.live)+len(e.removed) > 0
 	}
 	has, err := v.HasLive()
