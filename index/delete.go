@@ -78,9 +78,11 @@ func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uin
 	if x.countersNow().Bare == 0 {
 		return nil, nil
 	}
+	tables := x.store.Tables()
+	defer tables.Release()
 	var without []uint64
 	for _, id := range ids {
-		_, recorded, err := x.store.Record(id)
+		_, recorded, err := tables.Record(id)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
@@ -140,7 +142,7 @@ func (x *Index) removeIDs(
 
 // storedByID returns the document that has an ID. The commit lock must be held.
 func (x *Index) storedByID(id uint64, bare map[uint64]uint64) (d Document, found bool, err error) {
-	record, found, err := x.store.Record(id)
+	record, found, err := x.store.Now().Record(id)
 	if found || err != nil {
 		return documentOf(record), found, err
 	}

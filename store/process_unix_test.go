@@ -89,7 +89,7 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	must(t, err)
 	for round := range 2 {
 		for i := range uint64(manyTables) {
-			if _, found, err := s.Record(i << 32); err != nil || !found {
+			if _, found, err := s.Now().Record(i << 32); err != nil || !found {
 				t.Fatalf("round %d, record %d: found %v, %v", round, i, found, err)
 			}
 		}

@@ -46,7 +46,7 @@ func TestRewriteDeletesRecords(t *testing.T) {
 			t.Errorf("%s: records %v, want %v", when, got, want)
 		}
 		for id := range uint64(8) {
-			if _, found, err := s.Record(id); err != nil || found != slices.Contains(want, id) {
+			if _, found, err := s.Now().Record(id); err != nil || found != slices.Contains(want, id) {
 				t.Errorf("%s: record %d: %t, %v", when, id, found, err)
 			}
 		}

@@ -64,7 +64,6 @@ const (
 
 // Store is an open index directory.
 type Store struct {
-	documents
 	db       *pebble.DB
 	dir      string
 	fs       vfs.FS     // for files that Pebble does not write
@@ -151,7 +150,6 @@ func open(dir string, opts Options) (*Store, error) {
 
 // load reads the meta entries and opens the tables, or creates the store.
 func (s *Store) load(opts Options) error {
-	s.documents.from = s.db
 	if opts.Damaged {
 		s.tables.Store(s.newTables(packing{}, epochs{0, 1}))
 		return nil

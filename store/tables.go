@@ -81,7 +81,7 @@ type Tables struct {
 // newTables returns tables with one holder, the store.
 func (s *Store) newTables(p packing, e epochs) *Tables {
 	t := &Tables{db: s.db, guarded: s.guarded, jobs: &s.jobs, packing: p, epochs: e}
-	t.reader = reader{documents: documents{t}, live: e.live()}
+	t.reader = reader{from: t, live: e.live()}
 	t.holders.Store(1)
 	return t
 }

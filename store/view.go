@@ -30,7 +30,7 @@ func newView(it *pebble.Iterator, packed []*PackedTable, live []byte) *View {
 	for i := range v.limit {
 		v.limit[i] = 0xff
 	}
-	v.reader = reader{documents: documents{v}, packed: packed, live: live}
+	v.reader = reader{from: v, packed: packed, live: live}
 	return v
 }
 
@@ -249,12 +249,16 @@ func get[T any](
 	return entry, err == nil, err
 }
 
-// documents looks up records. A View shows its snapshot, a Store the newest commit.
-type documents struct{ from getter }
+// reader looks up records, removed IDs and packed entries.
+type reader struct {
+	from   getter
+	packed []*PackedTable // by table; empty if there are no packed tables
+	live   []byte         // keyspaces of the epochs; commits write to the last
+}
 
 // Record returns the record of a document, and whether it has one.
-func (d documents) Record(id uint64) (record Record, found bool, err error) {
-	record, found, err = get(d.from, documentKey(id), decodeRecord)
+func (r *reader) Record(id uint64) (record Record, found bool, err error) {
+	record, found, err = get(r.from, documentKey(id), decodeRecord)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("document %d: %w", id, err)
@@ -265,19 +269,12 @@ func (d documents) Record(id uint64) (record Record, found bool, err error) {
 }
 
 // Duplicates returns the count of the duplicates of a document. It is zero if there are none.
-func (d documents) Duplicates(id uint64) (duplicates.Count, error) {
-	c, _, err := get(d.from, countKey(id), decodeCount)
+func (r *reader) Duplicates(id uint64) (duplicates.Count, error) {
+	c, _, err := get(r.from, countKey(id), decodeCount)
 	if err != nil {
 		err = fmt.Errorf("duplicates of document %d: %w", id, err)
 	}
 	return c, err
-}
-
-// reader looks up records, removed IDs and packed entries.
-type reader struct {
-	documents
-	packed []*PackedTable // by table; empty if there are no packed tables
-	live   []byte         // keyspaces of the epochs; commits write to the last
 }
 
 func (r *reader) newest() byte { return r.live[len(r.live)-1] }
