@@ -33,7 +33,6 @@ type reader struct {
 	visits     []visit
 	places     []int
 	comparison store.Comparison
-	fetched    uint64 // sum of prefetched bytes, so that the compiler keeps the reads
 	probes     []liveProbe
 	near       []uint64 // fingerprints within k bits, if they are known without probes
 }
@@ -198,10 +197,11 @@ func (r *reader) searchPacked() error {
 }
 
 const (
-	// probesTogether is the number of probes of a table, and visitsTogether the number of blocks,
-	// that are read together, so that their cache misses overlap.
+	// probesTogether is the number of probes of a table that are read together. Their blocks are
+	// requested visitsAhead visits before they are opened, and the low bits of their fingerprints
+	// as many visits before these are compared, so that the cache misses overlap.
 	probesTogether = 64
-	visitsTogether = 32
+	visitsAhead    = 16
 )
 
 // visit is a look at a packed block for the fingerprints of a range.
@@ -218,47 +218,34 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64) e
 	r.blocks = p.Locate(r.blocks)
 	r.comparison.Begin(permuted, r.k)
 	if r.visits == nil {
-		r.visits = make([]visit, visitsTogether)
+		r.visits = make([]visit, 2*visitsAhead)
 	}
-	for blocks := r.blocks; len(blocks) > 0; {
-		n := min(len(blocks), visitsTogether)
-		if err := r.visit(table, p, permuted, blocks[:n]); err != nil {
-			return err
+	n := len(r.blocks)
+	for i := range n + 2*visitsAhead {
+		if i < n {
+			p.Prefetch(r.blocks[i].Block)
 		}
-		blocks = blocks[n:]
-	}
-	return nil
-}
-
-// visit reads some packed blocks. The steps that request memory do nothing else. The processor
-// overlaps only as many requests as it can look ahead, which is a few hundred instructions.
-func (r *reader) visit(
-	table int, p *store.PackedTable, permuted uint64, blocks []store.Visit,
-) error {
-	visits := r.visits[:len(blocks)]
-	for i := range blocks {
-		visits[i].Visit = blocks[i]
-		r.fetched ^= p.Fetch(blocks[i].Block)
-	}
-	for i := range visits {
-		if err := visits[i].open(p); err != nil {
-			return err
+		if i := i - visitsAhead; i >= 0 && i < n {
+			v := &r.visits[i%len(r.visits)]
+			v.Visit = r.blocks[i]
+			if err := v.open(p); err != nil {
+				return err
+			}
+			v.block.Prefetch(v.from, v.to)
 		}
-	}
-	for i := range visits {
-		r.fetched ^= visits[i].block.Fetch(visits[i].from, visits[i].to)
-	}
-	for i := range visits {
-		if err := r.goOn(1 + r.compare(table, permuted, &visits[i])); err != nil {
-			return err
+		if i := i - 2*visitsAhead; i >= 0 {
+			v := &r.visits[i%len(r.visits)]
+			if err := r.goOn(1 + r.compare(table, permuted, v)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // open opens the block of a visit, and finds the positions in it.
-func (v *visit) open(p *store.PackedTable) (err error) {
-	if v.block, err = p.Block(v.Block); err != nil {
+func (v *visit) open(p *store.PackedTable) error {
+	if err := p.Open(v.Block, &v.block); err != nil {
 		return err
 	}
 	v.from, v.to, v.compare = v.block.Positions(v.First, v.Last)

@@ -1,13 +1,14 @@
 package store
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/neardup/neardup/internal/offheap"
+	"github.com/neardup/neardup/internal/prefetch"
 	"github.com/neardup/neardup/internal/process"
 )
 
@@ -85,9 +86,9 @@ func (a *arena) block(at uint64) []byte {
 	return a.memory[begin : begin+length : begin+length]
 }
 
-// first returns the first bytes of the block at a place.
-func (a *arena) first(at uint64) uint64 {
-	return binary.LittleEndian.Uint64(a.memory[at>>lengthBits*blockAlign:])
+// prefetch loads the first two cache lines of the block at a place. A probe reads both.
+func (a *arena) prefetch(at uint64) {
+	prefetch.Bytes(unsafe.Pointer(&a.memory[at>>lengthBits*blockAlign]), 128)
 }
 
 // stopFilling ends the filling of the arena after the next block.

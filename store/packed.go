@@ -8,9 +8,11 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/offheap"
+	"github.com/neardup/neardup/internal/prefetch"
 	"github.com/neardup/neardup/store/internal/block"
 )
 
@@ -184,13 +186,11 @@ func (d *directory) Locate(visits []Visit) []Visit {
 	for i := range visits {
 		visits[i].Block = int(d.starts[visits[i].First>>d.shift])
 	}
-	var fetched uint64
 	for _, v := range visits {
 		if v.Block < len(d.slots) {
-			fetched ^= d.slots[v.Block].last
+			prefetch.Bytes(unsafe.Pointer(&d.slots[v.Block]), 1)
 		}
 	}
-	d.fetched(fetched)
 	single := true
 	for i := range visits {
 		v := &visits[i]
@@ -211,11 +211,6 @@ func (d *directory) Locate(visits []Visit) []Visit {
 	return slices.Delete(visits, 0, ranges)
 }
 
-// fetched uses a value that was only read to have it in the cache of the processor.
-//
-//go:noinline
-func (*directory) fetched(uint64) {}
-
 // ramBytes returns the bytes that the table takes in RAM without blocks.
 func (d *directory) ramBytes() int64 {
 	const slot, start = 16, 4
@@ -229,29 +224,26 @@ func (d *directory) blocks() int { return len(d.slots) }
 // last returns the last fingerprint of block i, without reading the block.
 func (d *directory) last(i int) uint64 { return d.slots[i].last }
 
-// Block returns block i, from 0 to the number of blocks less 1. It stays valid until the tables are
-// released. Block takes no lock and allocates nothing if the block is in the arena. Otherwise it
+// Open makes b block i, from 0 to the number of blocks less 1. It stays valid until the tables are
+// released. Open takes no lock and allocates nothing if the block is in the arena. Otherwise it
 // reads the block from disk, checks it, and adds it to the arena.
-func (p *PackedTable) Block(i int) (b Block, err error) {
+func (p *PackedTable) Open(i int, b *Block) error {
 	if at := p.slots[i].place.Load(); at != 0 {
-		err = b.Open(p.arena.block(at))
-		return b, err
+		return b.Open(p.arena.block(at))
 	}
-	fetched, err := p.read(i, &b)
+	fetched, err := p.read(i, b)
 	if err != nil {
-		return Block{}, p.blockError(i, err)
+		return p.blockError(i, err)
 	}
 	p.arena.add(p.directory, i, fetched)
-	return b, nil
+	return nil
 }
 
-// Fetch begins to load block i, if it is in the arena, into the cache of the processor, and does
-// not wait for it. The caller must use the value, which has no meaning.
-func (p *PackedTable) Fetch(i int) uint64 {
+// Prefetch begins to load block i, if it is in the arena, into the cache of the processor.
+func (p *PackedTable) Prefetch(i int) {
 	if at := p.slots[i].place.Load(); at != 0 {
-		return p.arena.first(at)
+		p.arena.prefetch(at)
 	}
-	return 0
 }
 
 // read gets block i, and opens b over it.
@@ -316,8 +308,8 @@ func (p *PackedTable) posting(stored uint64) (IDs, error) {
 // PostingAt returns the documents of the fingerprint at a position of block i, for
 // table 0.
 func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
-	b, err := p.Block(i)
-	if err != nil {
+	var b Block
+	if err := p.Open(i, &b); err != nil {
 		return IDs{}, err
 	}
 	ids, err := b.Posting(at)
@@ -332,8 +324,8 @@ func (p *PackedTable) locate(fp uint64) (i, at int, found bool, err error) {
 	if i = p.find(fp); i == len(p.slots) {
 		return 0, 0, false, nil
 	}
-	b, err := p.Block(i)
-	if err != nil {
+	var b Block
+	if err := p.Open(i, &b); err != nil {
 		return 0, 0, false, err
 	}
 	var buf [4]uint64

@@ -18,8 +18,8 @@ import (
 // readRange reads the fingerprints of a range across blocks.
 func readRange(p *PackedTable, first, last uint64) (fps []uint64, err error) {
 	for i := p.find(first); i < p.blocks() && first <= last; i++ {
-		b, err := p.Block(i)
-		if err != nil {
+		var b Block
+		if err := p.Open(i, &b); err != nil {
 			return nil, err
 		}
 		fps, _ = b.AppendRange(fps, first, last)
@@ -144,7 +144,7 @@ func TestBrokenPackedBlocks(t *testing.T) {
 				}
 			}
 			for range 2 { // it is not kept
-				_, err := p.Block(broken)
+				err := p.Open(broken, new(Block))
 				check(err)
 			}
 			_, _, _, err := p.locate(p.last(broken))

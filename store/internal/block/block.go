@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/neardup/neardup/internal/fault"
+	"github.com/neardup/neardup/internal/prefetch"
 )
 
 const (
@@ -254,15 +255,12 @@ func (c *Comparison) distance(eight unsafe.Pointer, i int) int {
 // complete group of eight ends after the first fingerprint.
 const manyLows = 16
 
-// Fetch loads the low bits of these positions into the cache of the processor without waiting.
-// The caller must use the result, which has no meaning, so that the compiler keeps the load.
-func (b *Block) Fetch(from, to int) (value uint64) {
-	const line = 64
-	lows := b.data[b.lows:b.end]
-	for at := uint(from) * b.width >> 3; at < uint(to)*b.width>>3; at += line {
-		value ^= uint64(lows[at])
+// Prefetch begins to load the low bits of these positions into the cache of the processor.
+func (b *Block) Prefetch(from, to int) {
+	if from < to {
+		first, end := uint(from)*b.width>>3, uint(to)*b.width>>3
+		prefetch.Bytes(unsafe.Pointer(&b.data[b.lows:b.end][first]), uintptr(end-first))
 	}
-	return value
 }
 
 // lowMask has the low bits set.
