@@ -1,12 +1,14 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +17,8 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one of
-// sketchers.
+// Method is the quality, size and speed of a method that finds near-duplicates: neardup, or one
+// that section 5 of the paper names.
 type Method struct {
 	Name             string
 	BytesPerDocument float64
@@ -62,7 +64,7 @@ func (l *Labelled) Compare(
 	}
 	methods := []Method{r.method()}
 	methods[0].MBPerSecond = speed(time.Since(begun))
-	for _, s := range sketchers {
+	for _, s := range sketchers(l.docs) {
 		numbers, spent := 0, time.Duration(0)
 		var seeds [][][]found
 		for seed := range signers {
@@ -174,19 +176,36 @@ func (l *Labelled) scoreFound(documents [][]found, threshold int) Score {
 	return l.score(right, wrong)
 }
 
-// sketchers are the other methods. MinHash has its best threshold on the documents.
-var sketchers = []sketcher{
-	{"digest of all tokens", 8, tokenDigest, agreeing, []int{2}},
-	{"MinHash, Jaccard", 4, minHashes, agreeing, jaccards()},
-	{"simhash of words, k=3", 8, simhash, equalBits, []int{64 - 3}},
+// sketchers returns the other methods. MinHash has its best threshold on the documents. The other
+// methods have the parameters of their publications or, for a threshold, the one with the best F1
+// on the documents of docs/quality.md.
+func sketchers(docs []*Document) []sketcher {
+	one := []int{1}
+	var jaccards []int // from 0.5 to 1, in permutations
+	for t := permutations / 2; t <= permutations; t += 4 {
+		jaccards = append(jaccards, t)
+	}
+	return []sketcher{
+		{"digest of all tokens", 8, tokenDigest, whether(equal), one},
+		{"MinHash, Jaccard", 4, minHashes, agreeing, jaccards},
+		{"super-shingles, 2 of 6", 8, superShingles, agreeing, []int{2}},
+		{"shingles 0 mod 25, Jaccard 0.7", 8, sample,
+			whether(func(a, b sketch) bool { return jaccard(a, b) >= 0.7 }), one},
+		{"I-Match, idf 0.2 to 0.8", 8, iMatch(wordCounts(docs), len(docs), 0.2, 0.8),
+			whether(equal), one},
+		{"simhash of words, k=3", 8, simhash(slices.Clone[[]string]), whether(withinThree), one},
+		{"simhash of 4 characters, k=3", 8, simhash(characters), whether(withinThree), one},
+	}
 }
 
-// jaccards returns the similarities from 0.5 to 1, in permutations.
-func jaccards() (all []int) {
-	for t := permutations / 2; t <= permutations; t += 4 {
-		all = append(all, t)
+// whether returns a similarity that is 1 if two sketches match and 0 if not.
+func whether(match func(a, b sketch) bool) func(a, b sketch) int {
+	return func(a, b sketch) int {
+		if match(a, b) {
+			return 1
+		}
+		return 0
 	}
-	return all
 }
 
 // tokenDigest returns a digest of the sequence of tokens.
@@ -194,6 +213,8 @@ func tokenDigest(tokens []string, _ uint64) sketch {
 	d := digestOf(tokens)
 	return sketch{binary.LittleEndian.Uint64(d[:8]), binary.LittleEndian.Uint64(d[8:])}
 }
+
+func equal(a, b sketch) bool { return slices.Equal(a, b) }
 
 // shingles returns the rows of four tokens (Broder et al. 1997). Fewer tokens are one row.
 func shingles(tokens []string) (all []string) {
@@ -246,13 +267,93 @@ func agreeing(a, b sketch) (n int) {
 	return n
 }
 
-// simhash returns the simhash of the words weighted by frequency (Charikar 2002).
-func simhash(tokens []string, seed uint64) sketch {
-	var sum fingerprint.Accumulator
-	for _, h := range hashes(tokens, seed) {
-		sum.Add(h, 1)
+// superShingles returns six hashes of 14 min-hashes each (Fetterly, Manasse and Najork 2003).
+func superShingles(tokens []string, seed uint64) (s sketch) {
+	const supers, each = 6, 14
+	minimums := minHash(hashes(shingles(tokens), seed), supers*each, seed)
+	for group := range slices.Chunk(minimums, each) {
+		s = append(s, xxhash.Sum64String(fmt.Sprint(group)))
 	}
-	return sketch{uint64(sum.Fingerprint())}
+	return s
 }
 
-func equalBits(a, b sketch) int { return 64 - bits.OnesCount64(a[0]^b[0]) }
+const modulus = 25
+
+// sample returns the hashes of shingles that are 0 modulo 25, sorted (Manber 1994, Broder et al.
+// 1997).
+func sample(tokens []string, seed uint64) sketch {
+	s := slices.DeleteFunc(hashes(shingles(tokens), seed),
+		func(h uint64) bool { return h%modulus != 0 })
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// jaccard returns the similarity of two sorted sets, of which one is not empty.
+func jaccard(a, b sketch) float64 {
+	both, i, j := 0, 0, 0
+	for i < len(a) && j < len(b) {
+		switch order := cmp.Compare(a[i], b[j]); {
+		case order == 0:
+			both, i, j = both+1, i+1, j+1
+		case order < 0:
+			i++
+		default:
+			j++
+		}
+	}
+	return float64(both) / float64(len(a)+len(b)-both)
+}
+
+func wordSet(tokens []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(tokens)))
+}
+
+// wordCounts returns the number of documents that contain each word.
+func wordCounts(docs []*Document) map[string]int {
+	counts := make(map[string]int)
+	for _, d := range docs {
+		for _, word := range wordSet(fingerprint.Tokens(d.Text)) {
+			counts[word]++
+		}
+	}
+	return counts
+}
+
+// iMatch returns a function that hashes the set of words whose inverse document frequency,
+// log(documents/count)/log(documents), is in a range (Chowdhury et al. 2002; Kołcz, Chowdhury and
+// Alspector 2004).
+func iMatch(counts map[string]int, documents int, from, to float64) func([]string, uint64) sketch {
+	return func(tokens []string, seed uint64) sketch {
+		kept := slices.DeleteFunc(wordSet(tokens), func(word string) bool {
+			idf := 1 - math.Log(float64(counts[word]))/math.Log(float64(documents))
+			return idf < from || idf > to
+		})
+		if len(kept) == 0 {
+			return nil
+		}
+		return tokenDigest(kept, seed)
+	}
+}
+
+// characters returns the rows of four characters of the text without spaces. Fewer characters are
+// one row.
+func characters(tokens []string) (all []string) {
+	text := []rune(strings.Join(tokens, ""))
+	for i := range max(1, len(text)-4+1) {
+		all = append(all, string(text[i:min(i+4, len(text))]))
+	}
+	return all
+}
+
+// simhash returns the simhash of features weighted by frequency (Charikar 2002).
+func simhash(features func(tokens []string) []string) func([]string, uint64) sketch {
+	return func(tokens []string, seed uint64) sketch {
+		var sum fingerprint.Accumulator
+		for _, h := range hashes(features(tokens), seed) {
+			sum.Add(h, 1)
+		}
+		return sketch{uint64(sum.Fingerprint())}
+	}
+}
+
+func withinThree(a, b sketch) bool { return bits.OnesCount64(a[0]^b[0]) <= 3 }

@@ -14,21 +14,30 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-func TestShingles(t *testing.T) {
-	for tokens, want := range map[string][]string{
-		"a": {"a"}, "a b c d": {"a b c d"}, "a b c d e f": {"a b c d", "b c d e", "c d e f"},
+func TestShinglesAndCharacters(t *testing.T) {
+	for _, c := range []struct {
+		features func([]string) []string
+		tokens   string
+		want     []string
+	}{
+		{shingles, "a", []string{"a"}},
+		{shingles, "a b c d", []string{"a b c d"}},
+		{shingles, "a b c d e f", []string{"a b c d", "b c d e", "c d e f"}},
+		{characters, "abc", []string{"abc"}},
+		{characters, "ab cd e", []string{"abcd", "bcde"}},
+		{characters, "été là", []string{"étél", "télà"}},
 	} {
-		if got := shingles(strings.Fields(tokens)); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", tokens, got, want)
+		if got := c.features(strings.Fields(c.tokens)); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.tokens, got, c.want)
 		}
 	}
 }
 
 func TestTokenDigest(t *testing.T) {
-	if !slices.Equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"a", "b"}, 1)) {
+	if !equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"a", "b"}, 1)) {
 		t.Error("equal tokens, other digests")
 	}
-	if slices.Equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"b", "a"}, 0)) {
+	if equal(tokenDigest([]string{"a", "b"}, 0), tokenDigest([]string{"b", "a"}, 0)) {
 		t.Error("another order, one digest")
 	}
 }
@@ -46,21 +55,113 @@ func TestMinHash(t *testing.T) {
 	}
 	reversed := slices.Clone(features[:20])
 	slices.Reverse(reversed)
-	if !slices.Equal(a, minHash(append(reversed, features[3]), n, 1)) {
+	if !equal(a, minHash(append(reversed, features[3]), n, 1)) {
 		t.Error("the min-hashes of a set depend on order or repetition")
 	}
-	if slices.Equal(a, minHash(features[:20], n, 2)) {
+	if equal(a, minHash(features[:20], n, 2)) {
 		t.Error("two seeds have the same permutations")
 	}
 }
 
+// A super-shingle combines 14 min-hashes, so two texts of Jaccard similarity J have an equal one
+// with probability J^14.
+func TestSuperShingles(t *testing.T) {
+	text := func(words string) []string { return strings.Fields(words) }
+	a := superShingles(text("a b c d e f g"), 3)
+	if len(a) != 6 || agreeing(a, superShingles(text("a b c d e f g"), 3)) != 6 {
+		t.Errorf("%v of equal tokens", a)
+	}
+	if n := agreeing(a, superShingles(text("g f e d c b a"), 3)); n != 0 {
+		t.Errorf("%d of 6 agree of other shingles", n)
+	}
+	// 1,000 pairs share 20 of 21 shingles. On average 6·(20/21)^14 = 3.03 super-shingles are
+	// equal.
+	sum := 0
+	words := make([]string, 24)
+	for i := range 1000 {
+		for j := range words {
+			words[j] = string(rune('a'+j)) + string(rune('0'+i))
+		}
+		sum += agreeing(superShingles(words[:23], uint64(i)), superShingles(words, uint64(i)))
+	}
+	if sum < 2700 || sum > 3350 {
+		t.Errorf("%d super-shingles of 1000 pairs agree, want 3030", sum)
+	}
+}
+
+func TestSample(t *testing.T) {
+	tokens := strings.Fields(strings.Repeat(
+		"a b c d e f g h i j k l m n o p q r s t u v w x y z ", 40))
+	var want sketch
+	for _, s := range shingles(tokens[:29]) { // each occurs once
+		if h := xxhash.Sum64String(s); h%25 == 0 {
+			want = append(want, h)
+		}
+	}
+	slices.Sort(want)
+	if got := sample(tokens, 0); !equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	kept := 0
+	for seed := range uint64(1000) {
+		kept += len(sample(tokens, seed))
+	}
+	if kept < 880 || kept > 1200 { // 26 shingles, of which one in 25 is kept
+		t.Errorf("%d of 26,000 shingles are kept", kept)
+	}
+	for _, c := range []struct {
+		a, b sketch
+		want float64
+	}{{sketch{1, 2, 3}, sketch{2, 3, 4}, .5}, {sketch{1, 2}, sketch{1, 2}, 1},
+		{sketch{1}, sketch{2, 3}, 0}, {sketch{2, 4, 6, 8}, sketch{8}, .25}} {
+		if got := jaccard(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// Among four documents, a word in all of them has idf 0, a word in two has 1/2, and a word in one
+// has 1.
+func TestIMatch(t *testing.T) {
+	var docs []*Document
+	for _, text := range []string{"the cat sat, the cat", "the cat", "the dog", "the"} {
+		docs = append(docs, &Document{Text: text})
+	}
+	counts := wordCounts(docs)
+	if counts["the"] != 4 || counts["cat"] != 2 || counts["dog"] != 1 {
+		t.Fatal(counts)
+	}
+	middle, high := iMatch(counts, 4, .2, .8), iMatch(counts, 4, .1, 1)
+	cat := middle([]string{"the", "cat"}, 0)
+	for _, text := range []string{"cat the cat", "sat cat", "dog cat the"} {
+		if got := middle(strings.Fields(text), 0); !equal(got, cat) {
+			t.Errorf("%q is not about the cat", text)
+		}
+	}
+	if equal(high([]string{"sat", "cat"}, 0), high([]string{"cat"}, 0)) ||
+		!equal(high([]string{"the", "cat"}, 0), high([]string{"cat"}, 0)) {
+		t.Error("idf 0.1 to 1 must keep only the rare words")
+	}
+	if got := middle([]string{"the", "dog"}, 0); got != nil {
+		t.Errorf("%v of no words that count", got)
+	}
+}
+
 func TestSimhash(t *testing.T) {
-	if got, want := simhash(strings.Fields("x y x"), 0),
-		(sketch{xxhash.Sum64String("x")}); !slices.Equal(got, want) {
+	words := simhash(slices.Clone[[]string])
+	if got, want := words(strings.Fields("x y x"), 0),
+		(sketch{xxhash.Sum64String("x")}); !equal(got, want) {
 		t.Errorf("%x, want %x: x has the majority", got, want)
 	}
-	least := sketchers[2].thresholds[0]
-	if equalBits(sketch{0}, sketch{7}) < least || equalBits(sketch{0}, sketch{15}) >= least {
+	var sum fingerprint.Accumulator
+	for _, part := range []string{"abcd", "abcd", "bcda", "cdab", "dabc"} {
+		sum.Add(xxhash.Sum64String(part), 1)
+	}
+	if got, want := simhash(characters)(strings.Fields("abcd abcd"), 0),
+		sum.Fingerprint(); got[0] != uint64(want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+	if !withinThree(sketch{0}, sketch{7}) || withinThree(sketch{0}, sketch{15}) {
 		t.Error("k is not 3")
 	}
 }
@@ -97,19 +198,19 @@ func TestCompare(t *testing.T) {
 		got.FalsePairs != 6 || got.Precision != .25 {
 		t.Errorf("all pairs: %+v", got)
 	}
-	if got := l.scoreFound(l.findSketches(t.Context(), sketches, agreeing, 2),
-		2); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
+	if got := l.scoreFound(l.findSketches(t.Context(), sketches, whether(equal), 1),
+		1); got.Recall != 0 || got.FalsePairs != 0 || got.Precision != 1 {
 		t.Errorf("digests: %+v", got)
 	}
 	report := measured(t, l, match.Rule{MaxDistance: MaxDistance, MaxShingleDistance: -1,
 		MaxLengthRatio: -1})
 	methods, err := l.Compare(t.Context(), report, []*page.Signer{signer})
-	if err != nil || len(methods) != 4 {
+	if err != nil || len(methods) != 8 {
 		t.Fatalf("%d methods, %v", len(methods), err)
 	}
 	for name, want := range map[string]float64{"neardup, k=16": 44,
 		"digest of all tokens": 16 * 5. / 6, "MinHash, Jaccard >= 0.88": 512 * 5. / 6,
-		"simhash of words, k=3": 8 * 5. / 6} {
+		"super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
 		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		if i < 0 || !approx(methods[i].BytesPerDocument, want) || methods[i].MBPerSecond <= 0 {
 			t.Errorf("%q: want %v bytes of a document in %+v", name, want, methods)
