@@ -56,7 +56,7 @@ func splitBlocks(radii []int, n int64) []int {
 			if t.Probes() > maxTableProbes {
 				break
 			}
-			cost := t.estimate(n).warm()
+			cost := t.warm(t.estimate(n))
 			for used := prefix; used <= 64; used++ {
 				if sum := best[used-prefix] + cost; sum < next[used] {
 					next[used], taken[i][used] = sum, prefix

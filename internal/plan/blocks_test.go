@@ -19,8 +19,8 @@ func TestSplitBlocks(t *testing.T) {
 				}
 				for prefix := 1; prefix <= left; prefix++ {
 					if prefix >= radii[i] {
-						walk(i+1, left-prefix, sum+Table{Prefix: prefix,
-							Radius: radii[i]}.estimate(n).warm())
+						t := Table{Prefix: prefix, Radius: radii[i]}
+						walk(i+1, left-prefix, sum+t.warm(t.estimate(n)))
 					}
 				}
 			}
@@ -35,7 +35,8 @@ func TestSplitBlocks(t *testing.T) {
 
 func splitCost(radii, lengths []int, n int64) (sum float64) {
 	for i, prefix := range lengths {
-		sum += Table{Prefix: prefix, Radius: radii[i]}.estimate(n).warm()
+		t := Table{Prefix: prefix, Radius: radii[i]}
+		sum += t.warm(t.estimate(n))
 	}
 	return sum
 }

@@ -11,8 +11,9 @@ import (
 // never change, since they determine the lengths of blocks (blocks.go).
 const (
 	costQuery     = 500.0 // a query without probes
-	costLookup    = 25.0  // a word of a filter; the cache misses of a query overlap
-	costProbe     = 300.0 // a probe of a packed table whose block is in memory
+	costLookup    = 25.0  // a word of a filter, within radius 1: all cache misses overlap
+	costFarLookup = 50.0  // a word of a filter, within a larger radius
+	costProbe     = 200.0 // a probe of a packed table whose block is in memory
 	costCandidate = 1.6   // a candidate of such a probe
 	costDiskRead  = 1e5   // the additional time of a probe whose block is not in memory
 	costDiskByte  = 1     // a byte of candidates of such a probe
@@ -91,7 +92,7 @@ func (p *Plan) Estimate(n int64) Estimate {
 		e.FilterBytes += at.FilterBytes
 		e.Passing += at.Passing
 		e.Candidates += at.Candidates
-		e.Warm += at.warm()
+		e.Warm += t.warm(at)
 		fromDisk += at.Passing*costDiskRead + at.Candidates*at.Bytes/documents*costDiskByte
 	}
 	e.Disk = e.Warm + fromDisk
@@ -120,6 +121,11 @@ func (t Table) filterWords() int {
 	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
 }
 
-func (e TableEstimate) warm() float64 {
-	return float64(e.FilterLookups)*costLookup + e.Passing*costProbe + e.Candidates*costCandidate
+// warm returns the time of a query in the table, if everything is in memory.
+func (t Table) warm(e TableEstimate) float64 {
+	lookup := costLookup
+	if t.Radius > 1 {
+		lookup = costFarLookup
+	}
+	return float64(e.FilterLookups)*lookup + e.Passing*costProbe + e.Candidates*costCandidate
 }
