@@ -146,7 +146,7 @@ func TestOpen(t *testing.T) {
 		name string
 		want error
 	}{
-		{"nothing", func(string) error { return nil }, neardup.Options{}, 6,
+		{"nothing", func(string) error { return nil }, neardup.Options{}, 7,
 			check.DefaultSigner().Name(), nil},
 		{"nothing, another k", func(string) error { return nil },
 			neardup.Options{Index: index.Options{MaxDistance: 4}}, 4,
@@ -157,9 +157,9 @@ func TestOpen(t *testing.T) {
 			opening(neardup.Options{Signer: main, Index: index.Options{MaxDistance: index.Exact}}),
 			neardup.Options{}, 0, main.Name(), nil},
 		{"one of main texts, to read", opening(neardup.Options{Signer: main}),
-			neardup.Options{Index: index.Options{ReadOnly: true}}, 6, main.Name(), nil},
+			neardup.Options{Index: index.Options{ReadOnly: true}}, 7, main.Name(), nil},
 		{"one of visible texts, for main ones", opening(neardup.Options{}),
-			neardup.Options{Signer: main}, 6, "", index.ErrMismatch},
+			neardup.Options{Signer: main}, 7, "", index.ErrMismatch},
 		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3,
 			check.DefaultSigner().Name(), nil},
 		{"package index, without a signer, for main texts", indexed(&index.Options{}),
@@ -172,17 +172,17 @@ func TestOpen(t *testing.T) {
 		{"nothing, a signer that there is not", func(string) error { return nil },
 			neardup.Options{Index: index.Options{Analyzer: "mine"}}, 0, "", index.ErrMismatch},
 		{"nothing, a signer by its name", func(string) error { return nil },
-			neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 6, main.Name(), nil},
+			neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 7, main.Name(), nil},
 		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}),
 			neardup.Options{Bare: true}, 3, "", nil},
 		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}),
 			neardup.Options{Bare: true}, 3, "visible/0 words", nil},
 		{"bare, one of main texts", opening(neardup.Options{Signer: main}),
-			neardup.Options{Bare: true}, 6, main.Name(), nil},
+			neardup.Options{Bare: true}, 7, main.Name(), nil},
 		{"bare, nothing", func(string) error { return nil },
 			neardup.Options{Bare: true}, 3, "", nil},
 		{"another k", opening(neardup.Options{}),
-			neardup.Options{Index: index.Options{MaxDistance: 3}}, 6, "", index.ErrMismatch},
+			neardup.Options{Index: index.Options{MaxDistance: 3}}, 7, "", index.ErrMismatch},
 	} {
 		dir := filepath.Join(dir, c.what)
 		if err := c.make(dir); err != nil {

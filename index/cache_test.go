@@ -108,7 +108,7 @@ func TestCandidatesWithFarShingles(t *testing.T) {
 				rng.Uint64()}}))
 	}
 	for round := range 3 {
-		for _, rule := range []int{-1, 44, 130, 256 + 6} {
+		for _, rule := range []int{-1, 40, 130, 256 + 6} {
 			for q := range 3 {
 				var shingle fingerprint.ShingleSignature
 				shingle[q] = 1

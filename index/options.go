@@ -70,7 +70,7 @@ type Options struct {
 	//
 	// If one word differs, a larger part of the shingles of a short text changes, so the limit is
 	// larger. Near pages of 80 to 250 tokens are mostly distinct pages of one template, so the
-	// limit is smaller. 0: 44. Below 0: the limit is MaxShingleDistance.
+	// limit is smaller. 0: 40. Below 0: the limit is MaxShingleDistance.
 	ShortAllowance int
 
 	// MaxLengthRatio is the largest ratio of the lengths of two documents that match, if both

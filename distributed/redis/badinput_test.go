@@ -42,7 +42,7 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		x.analyzer != check.DefaultSigner().Name() {
 		t.Errorf("a new index has k = %d, analyzer %q", x.plan.MaxDistance, x.analyzer)
 	}
-	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 6, not 3")
+	refused(t, client, Options{Name: name, MaxDistance: 3}, index.ErrMismatch, "k = 7, not 3")
 	probing, err := plan.Named("2", 3)
 	must(t, err)
 	refused(t, client, Options{Name: name, MaxLengthRatio: 0.5}, match.ErrRatio, "")

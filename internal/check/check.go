@@ -22,7 +22,7 @@ import (
 
 // DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which
 // must be near as well (docs/quality.md).
-const DefaultMaxDistance = 6
+const DefaultMaxDistance = 7
 
 // DefaultSigner makes the Signer of an index of pages: of visible text.
 func DefaultSigner() *page.Signer {

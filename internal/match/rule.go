@@ -46,7 +46,7 @@ const (
 // The default limits.
 const (
 	MaxShingleDistance = 36
-	ShortAllowance     = 44
+	ShortAllowance     = 40
 	MaxLengthRatio     = 1.3
 	SiteTexts          = 5 // of a Search
 )

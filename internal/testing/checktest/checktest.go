@@ -21,7 +21,7 @@ import (
 )
 
 // defaultMaxDistance is the default k of package neardup.
-const defaultMaxDistance = 6
+const defaultMaxDistance = 7
 
 // Run runs all tests. open opens an empty index for each test and closes it when the test ends.
 func Run(t *testing.T, open func(*testing.T) api.Checker) {

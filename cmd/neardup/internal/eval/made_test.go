@@ -16,7 +16,7 @@ func TestMadeTexts(t *testing.T) {
 	if testenv.Race {
 		t.Skip("TestCompare also evaluates documents in parallel")
 	}
-	const k = 6
+	const k = 7
 	families, classes, seeds := 6, 150, 5
 	methods := []fingerprint.Method{fingerprint.MethodMinHash}
 	if testenv.Long() {

@@ -204,7 +204,7 @@ func TestContentOfDocument(t *testing.T) {
 			t.Errorf("%s: %s, want the answer to %s, %s", test.fields, said, test.first, want)
 		}
 	}
-	for _, k := range []string{"-1", "-7", "7"} {
+	for _, k := range []string{"-1", "-7", "8"} {
 		if status, said := post(t, address+"/v1/query",
 			line(`"text":"some words","maxDistance":`+k)); status != 400 ||
 			!strings.Contains(said, `"code":"distance"`) {

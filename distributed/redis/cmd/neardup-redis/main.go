@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		"`addresses` of some nodes of a cluster, with commas between, or of one server")
 	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
 	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
-	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 6; with "+
+	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 7; with "+
 		"-bare 3)", func(text string) error {
 		k, err := strconv.Atoi(text)
 		switch {

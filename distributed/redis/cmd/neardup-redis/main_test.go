@@ -47,7 +47,7 @@ func TestCommands(t *testing.T) {
 		want []string // parts of the lines
 		err  string
 	}{
-		{"", []string{"stats"}, []string{`"maxDistance":6`, `it is one server`}, ""},
+		{"", []string{"stats"}, []string{`"maxDistance":7`, `it is one server`}, ""},
 		{`{"key":"a","text":"` + text + `"}
 {"key":"b","html":"<p>` + text + `"}
 {"key":"c","fingerprint":"00000000000000ff","shingles":"` + strings.Repeat("0f", 32) + `","tokens":9}
@@ -68,8 +68,8 @@ func TestCommands(t *testing.T) {
 		{"", []string{"expire"}, nil, "-before"},
 		{"", []string{"expire", "-before", "1h"}, []string{`{"deleted":0}`}, ""},
 		{"", []string{"frobnicate"}, nil, "no command"},
-		{"", []string{"stats", "-k", "3"}, nil, "k = 6, not 3"},
-		{"", []string{"stats", "-k", "0"}, nil, "k = 6, not 0"},
+		{"", []string{"stats", "-k", "3"}, nil, "k = 7, not 3"},
+		{"", []string{"stats", "-k", "0"}, nil, "k = 7, not 0"},
 		{"", []string{"delete", "-name", "crawk", "c"}, nil, `no index "crawk"`},
 	} {
 		out, err := call(c.in, c.args...)
