@@ -13,7 +13,7 @@ import (
 )
 
 // TestEditedTexts reports the part of edited texts of 400 words that the default rule matches with
-// the original, at k = 6.
+// the original, at k = 7.
 func TestEditedTexts(t *testing.T) {
 	const words, texts = 400, 500
 	edits := []struct {
@@ -49,7 +49,7 @@ func TestEditedTexts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rule, found := match.Default(6), 0
+			rule, found := match.Default(7), 0
 			for i := range texts {
 				r := rand.New(rand.NewPCG(uint64(n), uint64(i)))
 				text, other := sitegen.Text(script, r, words), sitegen.Text(script, r, words)
