@@ -57,7 +57,7 @@ type Options struct {
 	// With Bare, Check returns an error, and CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
-	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 6,
+	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 7,
 	// since pages also have a shingle signature and a length. Its Analyzer is the Signer's name.
 	Index index.Options
 
