@@ -320,7 +320,7 @@ func (r *Rewrite) Close() error {
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
 // and moves every key to Pebble's lowest level. It needs up to as much free disk space as the
-// records take. If ctx ends first, no entry is lost.
+// records take. If ctx ends first, the keyspaces that follow stay as they are, and no entry is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -328,8 +328,20 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.overlapSmallFiles(); err != nil {
 		return err
 	}
-	return translateError(
-		s.guard(func() error { return s.db.Compact(ctx, []byte{0}, []byte{evenKeyspace}, true) }))
+	// If a context ends between two steps of a manual compaction, Pebble panics in another
+	// goroutine: it does not find the compaction that it has picked.
+	uncancelled := context.WithoutCancel(ctx)
+	for _, keyspace := range []byte{documentKeyspace, keyKeyspace, metaKeyspace, countKeyspace} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.guard(func() error {
+			return s.db.Compact(uncancelled, []byte{keyspace}, keyspaceEnd(keyspace), true)
+		}); err != nil {
+			return translateError(err)
+		}
+	}
+	return nil
 }
 
 // overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order
