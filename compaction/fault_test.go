@@ -282,9 +282,9 @@ func readTasks(seed uint64) (tasks []*task) {
 }
 
 // TestFaults lets operations on the file system fail: a single one, two, or all later ones that
-// take space. For calls that only read before they write, single reads fail. The step must return the error of the file system, and the error must tell whether
-// the index changed. No temporary file and no lock may remain. An open index that refuses no
-// writes must go on.
+// take space. For calls that only read before they write, single reads fail. The step must return
+// the error of the file system, and the error must tell whether the index changed. No temporary
+// file and no lock may remain. An open index that refuses no writes must go on.
 func TestFaults(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, k := range slices.Concat(tasks(t, seed), readTasks(seed),

@@ -320,7 +320,7 @@ func (r *Rewrite) Close() error {
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
 // and moves every key to Pebble's lowest level. It needs up to as much free disk space as the
-// records take. If ctx ends first, the keyspaces that follow stay as they are, and no entry is lost.
+// records take. If ctx ends first, the remaining keyspaces stay as they are, and no entry is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err

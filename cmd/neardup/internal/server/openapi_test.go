@@ -17,8 +17,8 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// checkAnswer returns an error if the answer to a call has objects of another type than openapi.json
-// describes, which is generated from the types of calls.
+// checkAnswer returns an error if the answer to a call has objects of another type than
+// openapi.json describes, which is generated from the types of calls.
 func checkAnswer(c *call, status int, media, text string) error {
 	objects := []json.RawMessage{json.RawMessage(text)}
 	succeeded := status == c.status
