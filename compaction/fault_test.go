@@ -319,8 +319,8 @@ func TestFaults(t *testing.T) {
 				told = told || strings.Contains(outcome, "an error") ||
 					strings.HasSuffix(outcome, " 1 errors")
 			}
-			if !told {
-				t.Error("no step returned an error")
+			if k.reads && !told { // of other operations, few may have failed
+				t.Error("no read returned an error")
 			}
 		})
 	}
