@@ -86,9 +86,10 @@ func (a *arena) block(at uint64) []byte {
 	return a.memory[begin : begin+length : begin+length]
 }
 
-// prefetch loads the first two cache lines of the block at a place. A probe reads both.
+// prefetch loads the first bytes of the block at a place, in which a probe finds its positions.
 func (a *arena) prefetch(at uint64) {
-	prefetch.Bytes(unsafe.Pointer(&a.memory[at>>lengthBits*blockAlign]), 128)
+	const positionBytes = 128 // header and unary part of a block of usual size
+	prefetch.Bytes(unsafe.Pointer(&a.memory[at>>lengthBits*blockAlign]), positionBytes)
 }
 
 // stopFilling ends the filling of the arena after the next block.
