@@ -6,12 +6,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zlib"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
@@ -51,36 +55,49 @@ func withLength(file, line string) string {
 
 var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
-// xzed returns a stream of xz that stores s. Decoding takes a dictionary of
-// (2 | dictionary&1) << (dictionary/2 + 11) bytes.
-func xzed(s string, dictionary byte) string {
-	checked := func(b string) string { // with its CRC32
-		return string(binary.LittleEndian.AppendUint32([]byte(b), crc32.ChecksumIEEE([]byte(b))))
-	}
-	padded := func(b string) string { return b + strings.Repeat("\x00", -len(b)&3) }
-	var chunks []byte
-	for i := 0; i < len(s); i += 1 << 16 {
-		chunk := s[i:min(len(s), i+1<<16)]
-		chunks = append(append(chunks, 1), byte((len(chunk)-1)>>8), byte(len(chunk)-1))
-		chunks = append(chunks, chunk...)
-	}
-	chunks = append(chunks, 0)
-	header := checked("\x02\x00\x21\x01" + string([]byte{dictionary}) + "\x00\x00\x00")
-	unpadded := binary.AppendUvarint([]byte("\x00\x01"), uint64(len(header)+len(chunks)+4))
-	index := checked(padded(string(binary.AppendUvarint(unpadded, uint64(len(s))))))
-	backward := string(binary.LittleEndian.AppendUint32(nil, uint32(len(index)/4-1))) + "\x00\x01"
-	return string(xzMagic) + checked("\x00\x01")[:6] + header + padded(string(chunks)) +
-		checked(s)[len(s):] + index +
-		checked(backward)[6:] + backward + "YZ"
-}
-
-// brotlied returns a Brotli stream.
-func brotlied(s string) string {
+// packed returns s as a writer compresses it.
+func packed(s string, writer func(io.Writer) io.WriteCloser) string {
 	var b bytes.Buffer
-	z := brotli.NewWriter(&b)
-	z.Write([]byte(s))
+	z := writer(&b)
+	io.WriteString(z, s)
 	z.Close()
 	return b.String()
+}
+
+func brotlied(s string) string {
+	return packed(s, func(w io.Writer) io.WriteCloser { return brotli.NewWriter(w) })
+}
+
+func zlibbed(s string) string {
+	return packed(s, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) })
+}
+
+func deflated(s string) string {
+	return packed(s, func(w io.Writer) io.WriteCloser {
+		z, _ := flate.NewWriter(w, 5)
+		return z
+	})
+}
+
+// xzed returns an output of xz -9 with six lines of JSON, and sets the size of its dictionary to
+// (2 | size&1) << (size/2 + 11) bytes.
+func xzed(size byte) string {
+	b, err := os.ReadFile("testdata/lines.jsonl.xz")
+	if err != nil {
+		panic(err)
+	}
+	b[16] = size
+	binary.LittleEndian.PutUint32(b[20:], crc32.ChecksumIEEE(b[12:20]))
+	return string(b)
+}
+
+// chunked returns s in chunks of n bytes.
+func chunked(s string, n int) string {
+	var b strings.Builder
+	for chunk := range slices.Chunk([]byte(s), n) {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(chunk), chunk)
+	}
+	return b.String() + "0\r\n\r\n"
 }
 
 func newReader(t testing.TB, opts Options, inputs ...string) *Reader {
@@ -156,25 +173,29 @@ func writeFiles(t testing.TB, files map[string]string) (folder string) {
 	return folder
 }
 
-// brief returns a line per record.
-func brief(records []Record) string {
-	var b strings.Builder
+// describe returns the key of each record with its kind and content, or with the reason of its skip.
+func describe(records []Record) (texts []string) {
 	for _, rec := range records {
+		text := string(rec.Content)
 		switch {
 		case rec.Skip != nil && rec.Skip.Document:
-			fmt.Fprintf(&b, "%s lost %s", rec.Key, rec.Skip.Reason)
+			text = "lost " + rec.Skip.Reason
 		case rec.Skip != nil:
-			fmt.Fprintf(&b, "%s pass %s", rec.Key, rec.Skip.Reason)
+			text = "pass " + rec.Skip.Reason
 		case rec.Kind == Fingerprint:
-			fmt.Fprintf(&b, "%s %v", rec.Key, rec.Fingerprint)
+			text = rec.Fingerprint.String()
+		case rec.Kind == HTML:
+			text = "html " + text
 		default:
-			fmt.Fprintf(&b, "%s %s %s", rec.Key, map[Kind]string{HTML: "html",
-				Text: "text"}[rec.Kind], rec.Content)
+			text = "text " + text
 		}
-		b.WriteByte('\n')
+		texts = append(texts, rec.Key+" "+text)
 	}
-	return b.String()
+	return texts
 }
+
+// brief returns a line per record.
+func brief(records []Record) string { return strings.Join(append(describe(records), ""), "\n") }
 
 func check(t *testing.T, got []Record, want ...string) {
 	t.Helper()

@@ -88,53 +88,6 @@ func TestContainers(t *testing.T) {
 	check(t, readString(t, Options{}, zipped("a.html", page)), " lost zip that is not a file")
 }
 
-// Each case has the records of a file, in which @ stands for the path of the file.
-func TestUnusualContainers(t *testing.T) {
-	a := "@/a.html html " + page
-	for name, c := range map[string]struct {
-		content string
-		want    []string
-		broken  bool
-	}{
-		"a.wacz": {zipped("datapackage.json", "{}", "archive/data.warc.gz",
-			gzipped(response("r", page)), "pages/pages.jsonl", `{"url":"r","text":"again"}`),
-			[]string{"@/datapackage.json pass not an archive of the WACZ", "r html " + page,
-				"@/pages/pages.jsonl pass not an archive of the WACZ"}, false},
-		"b.zip": {zipped("in.zip", zipped("a.html", page), "in.tar", tarred("a.html", page)),
-			[]string{"@/in.zip lost archive within an archive",
-				"@/in.tar lost archive within an archive"}, false},
-		"c.zip": {zipped("a.html", page)[:60], []string{"@ lost bad zip"}, true},
-		"d.tar": {tarred("a.html", page, "b.html", page)[:1540],
-			[]string{a, "@/b.html lost read error", " lost bad tar"}, true},
-		"e.zip.gz": {gzipped(zipped("a.html", page)),
-			[]string{"@ lost zip that is not a file"}, false},
-		"f.zip": {flipped(zipped("a.html", page), 50),
-			[]string{"@/a.html lost read error"}, true},
-		"h.tar": {tarred("a.html", page) + tarred("b.html", page),
-			[]string{a, " lost data after the end of a tar"}, false},
-		"l.docx": {zipped("[Content_Types].xml", "<Types/>", "word/document.xml",
-			"<w:document><w:t>some words</w:t></w:document>"),
-			[]string{"@ lost not supported: office document"}, false},
-		// the checksum
-		"o.tar.gz": {flipped(gzipped(tarred("a.html", page)),
-			len(gzipped(tarred("a.html", page)))-6), []string{a, " lost bad gzip"}, true},
-		"p.tar.gz": {gzipped(tarred("./a.html", page, "./.b/c.html", page)),
-			[]string{a, "@/.b/c.html pass hidden file"}, false},
-		"q.zip": {zipped("./a.html", page, "../b.html", page, "c/./.d", page),
-			[]string{a, "@/b.html html " + page, "@/c/.d pass hidden file"}, false},
-		"r.zip": {zippedLink("a.html", "b.html"), []string{"@/a.html lost link"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(writeFiles(t, map[string]string{name: c.content}), name)
-			want := strings.ReplaceAll(strings.Join(c.want, "\n"), "@", filepath.ToSlash(path))
-			r := newReader(t, Options{}, path)
-			if check(t, readAll(t, r), want); (r.Broken() != nil) != c.broken {
-				t.Errorf("broken: %v", r.Broken())
-			}
-		})
-	}
-}
-
 // A tar file is recognized if its first bytes come in pieces.
 func TestSlowTar(t *testing.T) {
 	for _, format := range []Format{Detect, TextFile} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/mediatype"
+	"pgregory.net/rapid"
 )
 
 // fuzzRead reads an input. It checks the totals, the sizes of documents, and that a compressed
@@ -104,6 +105,16 @@ func FuzzHTTP(f *testing.F) {
 		if again := direct.Parse(); !bytes.Equal(rec.Content, again.Content) ||
 			(rec.Skip == nil) != (again.Skip == nil) {
 			t.Errorf("parsed later: %+v; at once: %+v", rec, again)
+		}
+	})
+}
+
+func TestDechunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		body := rapid.SliceOfN(rapid.Byte(), 1, 2000).Draw(t, "body")
+		size := rapid.IntRange(1, 500).Draw(t, "size")
+		if got := dechunk([]byte(chunked(string(body), size))); !bytes.Equal(got, body) {
+			t.Errorf("got %q", got)
 		}
 	})
 }

@@ -205,53 +205,6 @@ func TestListsByName(t *testing.T) {
 	}
 }
 
-// The first lines decide the notation of a list.
-func TestNotations(t *testing.T) {
-	const a, b = 0x0f373714acfcf4d0, 0xf123456789abcdef
-	for name, c := range map[string]struct {
-		text string
-		want string // a and b as keys by default
-	}{
-		"hexadecimal":           {"0f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
-		"upper case":            {"0F373714ACFCF4D0\ta\nF123456789ABCDEF\tb", ""},
-		"without leading zeros": {"f373714acfcf4d0\ta\nf123456789abcdef\tb", ""},
-		"0x":                    {"0xf373714acfcf4d0\ta\n0xf123456789abcdef\tb", ""},
-		"unsigned":              {fmt.Sprintf("%d\ta\n%d\tb", uint64(a), uint64(b)), ""},
-		"signed": {fmt.Sprintf("%d\ta\n-1070935975390360081\tb", uint64(a)),
-			""},
-		"a kind of image hash": {"p:0f373714acfcf4d0\ta\np:f123456789abcdef\tb", ""},
-		"binary": {fmt.Sprintf("%064b\ta\n%064b\tb", uint64(a), uint64(b)),
-			""},
-		"binary without leading zeros": {fmt.Sprintf("%b\ta\n%b\tb", uint64(a), uint64(b)), ""},
-		"the shortest first": {"12\ta\nab\tb",
-			"a 0000000000000012\nb 00000000000000ab\n"},
-		"16 digits, decimal": {"1234567890123456\n10319777633083913424",
-			" 000462d53c8abac0\n 8f373714acfcf4d0\n"},
-		"16 digits, hexadecimal": {"1234567890123456\n8f373714acfcf4d0",
-			" 1234567890123456\n 8f373714acfcf4d0\n"},
-		"20 digits before hexadecimal digits": {"10319777633083913424\nab",
-			" 8f373714acfcf4d0\n lost bad fingerprint\n"},
-		"17 binary digits before hexadecimal digits": {"10000000000000001\tlong\nab",
-			"long 002386f26fc10001\n 00000000000000ab\n"},
-		"small numbers": {"7\n12", " 0000000000000007\n 000000000000000c\n"},
-		"other text": {"nothing\n0f373714acfcf4d0\ta\nab,b\n",
-			" lost bad fingerprint\na 0f373714acfcf4d0\n lost bad fingerprint\n"},
-		"CSV": {"a,0f373714acfcf4d0\nb,f123456789abcdef\n",
-			" lost bad fingerprint\n lost bad fingerprint\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := cmp.Or(c.want, "a 0f373714acfcf4d0\nb f123456789abcdef\n")
-			if got := brief(readString(t, Options{Format: Fingerprints}, c.text)); got != want {
-				t.Errorf("got\n%swant\n%s", got, want)
-			}
-			all, _, _ := readChunks(t, Options{}, "-", strings.NewReader(c.text))
-			if lines := strings.Count(want, "\n") - strings.Count(want, "lost"); len(all) != lines {
-				t.Errorf("%d fingerprints in chunks, want %d", len(all), lines)
-			}
-		})
-	}
-}
-
 // Each example in docs/inputs.md is the same fingerprint.
 func TestSpellingsOfTheDocuments(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/inputs.md")
