@@ -1,11 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,14 +21,16 @@ func openArena(limit int64) *arena {
 	return a
 }
 
-// checkArena compares the size of an arena with the blocks of its tables.
-func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) {
-	a := tables[0].arena
-	sum := int64(0)
+// checkArena compares the size of an arena with the blocks of its tables. It returns the number of
+// blocks that are not in the arena.
+func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) (missing int) {
+	a, sum := tables[0].arena, int64(0)
 	for _, p := range tables {
 		for i := range p.slots {
 			if at := p.slots[i].place.Load(); at != 0 {
 				sum += alignedSize(len(a.block(at)))
+			} else {
+				missing++
 			}
 		}
 	}
@@ -38,54 +38,32 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) {
 		t.Fatalf("%d bytes in the arena, which counts %d of %d, limit %d", sum, bytes,
 			len(a.memory), a.limit)
 	}
+	return missing
 }
 
-// TestArenaBlocks adds blocks of all lengths until the arena is full. Each block keeps its place
-// and its bytes.
-func TestArenaBlocks(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 0))
-	a := openArena(64 << 10)
-	d := &directory{slots: make([]blockSlot, 500)}
-	var want [][]byte
-	for i := range d.slots {
-		data := make([]byte, i+1)
-		for j := range data {
-			data[j] = byte(random.Uint32())
-		}
-		want = append(want, data)
-		if !a.add(d, i, data) {
-			break
-		}
-		if !a.add(d, i, []byte("another block")) {
-			t.Fatalf("the arena is full after block %d, which it has", i)
+// TestArenaAdd tests a block that the arena has already, a block that is too long, and a block that
+// leaves no room.
+func TestArenaAdd(t *testing.T) {
+	a, d := openArena(64), &directory{slots: make([]blockSlot, 4)}
+	for i, c := range []struct{ block, length, used int }{{0, 9, 16}, {0, 9, 16},
+		{1, maxInArena + 1, 16}, {2, 48, 64}} {
+		if more := a.add(d, c.block, make([]byte, c.length)); !more ||
+			a.bytes.Load() != int64(c.used) {
+			t.Errorf("add %d: %t, %d bytes", i, more, a.bytes.Load())
 		}
 	}
-	full := len(want) - 1 // the block for which there was no room
-	if room := a.limit - a.bytes.Load(); full < 300 || room >= alignedSize(full+1) {
-		t.Fatalf("the arena is full after %d blocks, with %d bytes left", full, room)
+	if a.add(d, 3, []byte{1}) {
+		t.Error("a full arena takes a block")
 	}
-	for i := range full {
-		at := d.slots[i].place.Load()
-		if at == 0 || !bytes.Equal(a.block(at), want[i]) {
-			t.Fatalf("block %d at %x differs", i, at)
-		}
-	}
-	if !a.add(d, full, make([]byte, maxInArena+1)) || d.slots[full].place.Load() != 0 {
-		t.Error("a block that is too long was added, or ends the filling")
-	}
-	d.free = func() {}
-	a.release()
-	select {
-	case <-a.freed:
-	default:
-		t.Error("the arena has no holder and was not freed")
+	if d.slots[1].place.Load() != 0 {
+		t.Error("a block that is too long was added")
 	}
 }
 
 // TestArenaConcurrently reads two tables that share an arena, from several goroutines. What they
 // have opened does not change.
 func TestArenaConcurrently(t *testing.T) {
-	for _, limit := range []int64{0, 100, 8 << 10, 64 << 10, 1 << 20} {
+	for _, limit := range []int64{0, 8 << 10, 1 << 20} {
 		a := openArena(limit)
 		var tables []*PackedTable
 		var stored []*storedTable
@@ -150,65 +128,34 @@ func packedIn(t *testing.T, fsys vfs.FS, n int) {
 		Bare: uint64(n)}), r.Close(), s.Close())
 }
 
-// eventually fails the test if a condition does not become true.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
-
 // TestFillArena opens a store that fills its arena: soon every block is there, up to the limit, and
 // a reader of these blocks reads no file.
 func TestFillArena(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
-	var reads atomic.Int64
-	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
-			reads.Add(1)
-		}
-		return nil
-	}))
+	disk := newBreakable(mem, isTableRead)
 	for _, limit := range []int64{0, 200 << 10} {
-		s, err := Open("ix", Options{FS: fsys, CacheBytes: limit, FillArena: true})
+		s, err := Open("ix", Options{FS: disk, CacheBytes: limit, FillArena: true})
 		must(t, err)
 		tables := s.Tables()
 		s.filling.Wait()
-		checkArena(t, tables.packed...)
-		missing := 0
-		for _, p := range tables.packed {
-			for i := range p.slots {
-				if p.slots[i].place.Load() == 0 {
-					missing++
-				}
-			}
+		missing := checkArena(t, tables.packed...)
+		_, cached := tables.PackedMemory()
+		wanted, short := wantedCacheBytes(tables.packing.tables), tables.CacheShort()
+		if full := limit == 0; (missing == 0) != full || (short == "") != full ||
+			(cached*10 > wanted*9) != full || !full && (cached > limit/4*3 || cached < limit/3*2) {
+			t.Errorf("limit %d: %d bytes of %d in the arena, %d blocks missing, %q", limit, cached,
+				wanted, missing, short)
 		}
-		wanted := wantedCacheBytes(tables.packing.tables)
-		switch _, cached := tables.PackedMemory(); {
-		case limit == 0 && (missing > 0 || tables.CacheShort() != ""):
-			t.Errorf("%d blocks are missing in an arena without a limit, %q", missing,
-				tables.CacheShort())
-		case limit > 0 && (wanted < limit || missing == 0 || tables.CacheShort() == "" ||
-			cached > limit/4*3 || cached < limit/3*2):
-			t.Errorf("%d bytes of %d in the arena, %d blocks missing, %q", cached, wanted, missing,
-				tables.CacheShort())
-		}
-		before := reads.Load()
+		disk.broken.Store(true)
 		for i := range tables.packed[0].slots {
 			if tables.packed[0].slots[i].place.Load() != 0 {
-				err := tables.packed[0].Open(i, new(Block))
-				must(t, err)
+				must(t, tables.packed[0].Open(i, new(Block)))
 			}
 		}
-		if n := reads.Load() - before; n > 0 {
-			t.Errorf("%d reads of blocks in the arena", n)
-		}
+		disk.broken.Store(false)
 		for i := range tables.packed[1].slots { // the rest is read from files
-			err := tables.packed[1].Open(i, new(Block))
-			must(t, err)
+			must(t, tables.packed[1].Open(i, new(Block)))
 		}
 		checkArena(t, tables.packed...)
 		tables.Release()
@@ -221,31 +168,21 @@ func TestFillArena(t *testing.T) {
 func TestFillArenaFails(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 20_000)
-	var broken atomic.Bool
-	s, err := Open(
-		"ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if broken.Load() && op.Kind == errorfs.OpFileReadAt &&
-				strings.HasSuffix(op.Path, ".sst") {
-				return syscall.EIO
-			}
-			return nil
-		})), CacheBytes: 1 << 20})
+	disk := newBreakable(mem, isTableRead)
+	s, err := Open("ix", Options{FS: disk, CacheBytes: 1 << 20})
 	must(t, err)
 	s.fillsArena = true
 	tables := s.Tables()
-	broken.Store(true)
-	s.startFilling(tables, nil)
-	s.filling.Wait()
 	p := tables.packed[1]
 	last := p.blocks() - 1
-	if err := p.Open(last, new(Block)); err == nil || p.slots[last].place.Load() != 0 {
-		t.Errorf("block %d of a file that cannot be read: %v", last, err)
-	}
-	broken.Store(false)
-	s.startFilling(tables, nil)
-	s.filling.Wait()
-	if at := p.slots[last].place.Load(); at == 0 {
-		t.Error("the block is not in the arena")
+	for _, broken := range []bool{true, false} {
+		disk.broken.Store(broken)
+		s.startFilling(tables, nil)
+		s.filling.Wait()
+		err := p.Open(last, new(Block))
+		if at := p.slots[last].place.Load(); (err != nil) != broken || (at == 0) != broken {
+			t.Errorf("the file cannot be read: %t; block %d: %v", broken, last, err)
+		}
 	}
 	tables.Release()
 	must(t, s.Close())
@@ -257,24 +194,22 @@ func TestCloseWhileFilling(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
 	for _, fails := range []bool{false, true} {
-		var slow atomic.Bool
 		reached := make(chan struct{}, 1)
-		s, err := Open(
-			"ix", Options{FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if slow.Load() && op.Kind == errorfs.OpFileReadAt &&
-					strings.HasSuffix(op.Path, ".sst") {
-					select {
-					case reached <- struct{}{}:
-					default:
-					}
-					time.Sleep(20 * time.Millisecond)
+		disk := newBreakable(mem, func(op errorfs.Op) bool {
+			if isTableRead(op) {
+				select {
+				case reached <- struct{}{}:
+				default:
 				}
-				return nil
-			}))})
+				time.Sleep(20 * time.Millisecond)
+			}
+			return false
+		})
+		s, err := Open("ix", Options{FS: disk})
 		must(t, err)
 		s.fillsArena = true
 		tables := s.Tables()
-		slow.Store(true)
+		disk.broken.Store(true)
 		s.startFilling(tables, nil)
 		<-reached
 		tables.Release()
@@ -302,7 +237,7 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 		s, err := Open(
 			"ix", Options{Create: &Meta{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
 		must(t, err)
-		pack := func(id uint64) {
+		pack := func(id uint64) *Tables {
 			apply(t, s, true, func(b *Batch) { b.SetLive(7, id) })
 			must(t, s.Freeze())
 			r, err := s.NewRewrite(1)
@@ -310,37 +245,40 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 			w := r.Table(0)
 			must(t, w.AddPosting(7, NewIDs(id)), w.Close(), r.Prepare("plan", id+1, nil),
 				s.Take(t.Context(), r), r.Close())
+			return s.Tables()
 		}
-		read := func(tables *Tables, want uint64) (cached int64) {
+		cached := func(tables *Tables) bool { _, n := tables.PackedMemory(); return n > 0 }
+		read := func(tables *Tables, want uint64) bool {
 			t.Helper()
 			ids, err := tables.Packed(0).posting(7)
 			if must(t, err); !slices.Equal(slices.Collect(ids.All()), []uint64{want}) {
 				t.Errorf("%v, not %d", ids, want)
 			}
-			_, cached = tables.PackedMemory()
-			return cached
+			return cached(tables)
 		}
-		pack(1)
-		before := s.Tables()
-		if read(before, 1) == 0 {
+		before := pack(1)
+		if !read(before, 1) {
 			t.Error("nothing is in the arena")
 		}
-		pack(2)
-		now := s.Tables()
-		if read(before, 1) == 0 || read(now, 2) != 0 {
+		now := pack(2)
+		if !read(before, 1) || read(now, 2) {
 			t.Error("two arenas are in memory, or none")
 		}
-		freed := 0
-		before.Packed(0).free = func() { freed++ }
+		var freed atomic.Int64
+		before.Packed(0).free = func() { freed.Add(1) }
 		before.Release()
-		if <-before.arena.freed; freed != 1 {
-			t.Errorf("the directories before were freed %d times", freed)
+		if <-before.arena.freed; freed.Load() != 1 {
+			t.Errorf("the directories before were freed %d times", freed.Load())
 		}
-		if fills {
-			eventually(t, "the next arena is not filled",
-				func() bool { _, cached := now.PackedMemory(); return cached > 0 })
+		for end := time.Now().Add(time.Minute); !cached(now); time.Sleep(time.Millisecond) {
+			if !fills {
+				read(now, 2) // opens the block, and adds it once the arena is open
+			}
+			if time.Now().After(end) {
+				t.Fatal("the next arena does not open, or is not filled")
+			}
 		}
-		eventually(t, "the next arena does not open", func() bool { return read(now, 2) > 0 })
+		read(now, 2)
 		now.Release()
 		must(t, s.Close())
 	}
@@ -360,8 +298,8 @@ func TestSharesOfTheCache(t *testing.T) {
 			s.options.Cache.MaxSize())
 	}
 	must(t, s.Close())
-	if got := packedCacheBytes([]tableInfo{{Bytes: 2 * limit, Blocks: 100}},
-		limit); got != limit/4*3 {
+	many := []tableInfo{{Bytes: 2 * limit, Blocks: 100}}
+	if got := packedCacheBytes(many, limit); got != limit/4*3 {
 		t.Errorf("%d of %d bytes for packed blocks", got, limit)
 	}
 
@@ -374,8 +312,7 @@ func TestSharesOfTheCache(t *testing.T) {
 	inView(t, s, func(v *View) {
 		for range 3 {
 			for table := range 2 {
-				for range v.packedBlocks(table, 0) {
-				}
+				must(t, errOf(v.Packed(table)))
 			}
 		}
 	})

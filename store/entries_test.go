@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
@@ -20,32 +21,32 @@ import (
 type model struct {
 	counters Counters
 	records  map[uint64]Record // of the documents that have not been removed
-	packed   map[uint64][]uint64
-	epochs   []epochModel // the last one is written to
+	counts   map[uint64]duplicates.Count
+	crowded  []uint64
+	entries  []modelEntry   // by ID, including removed documents
+	removed  map[uint64]int // the epoch in which an ID was removed
+	epochs   int            // commits write to the last one
+	nextID   uint64         // the next ID at the last freeze
 }
 
-type epochModel struct {
-	live    map[uint64][]uint64 // IDs by stored fingerprint, ascending
-	removed map[uint64]bool
+// modelEntry is the entry of a document in table 0.
+type modelEntry struct {
+	stored, id uint64
+	epoch      int // packed, or the number of an epoch
 }
 
-func newEpochModel() epochModel {
-	return epochModel{live: map[uint64][]uint64{}, removed: map[uint64]bool{}}
-}
+const packed = -1
 
 func newModel() *model {
-	return &model{
-		counters: Counters{NextID: 1}, records: map[uint64]Record{},
-		packed: map[uint64][]uint64{}, epochs: []epochModel{newEpochModel()},
-	}
+	return &model{counters: Counters{NextID: 1}, records: map[uint64]Record{},
+		counts: map[uint64]duplicates.Count{}, removed: map[uint64]int{}, epochs: 1}
 }
 
 func (m *model) clone() *model {
-	c := &model{counters: m.counters, records: maps.Clone(m.records), packed: maps.Clone(m.packed)}
-	for _, e := range m.epochs {
-		c.epochs = append(c.epochs, epochModel{maps.Clone(e.live), maps.Clone(e.removed)})
-	}
-	return c
+	c := *m
+	c.records, c.counts = maps.Clone(m.records), maps.Clone(m.counts)
+	c.entries, c.removed = slices.Clone(m.entries), maps.Clone(m.removed)
+	return &c
 }
 
 func permutedOf(stored uint64) uint64 { return bits.RotateLeft64(stored, 32) }
@@ -59,15 +60,12 @@ var modelFingerprints = []uint64{0, 1, 2, 0xff, 0x100, 1 << 32, 1<<32 + 1, 7 << 
 
 // change makes random changes to a model, and puts them into a batch.
 func (m *model) change(rng *rand.Rand, b *Batch) {
-	last := m.epochs[len(m.epochs)-1]
 	for range 1 + rng.IntN(6) {
-		ids := slices.Sorted(maps.Keys(m.records))
-		switch n := rng.IntN(10); {
-		case n < 6 || len(ids) == 0: // add a document
-			id := m.counters.NextID
-			// half of all have the last one
+		n, ids := rng.IntN(10), slices.Sorted(maps.Keys(m.records))
+		if n < 6 || len(ids) == 0 { // add a document; half of all have the last fingerprint
 			stored := modelFingerprints[min(rng.IntN(2*len(modelFingerprints)),
 				len(modelFingerprints)-1)]
+			id := m.counters.NextID
 			r := Record{ID: id, Fingerprint: stored, Time: 1000 + id, Digest: id % 2,
 				Key: fmt.Sprint("key ", id)}
 			b.SetRecord(r)
@@ -75,235 +73,116 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 			b.SetLive(stored, id)
 			b.SetEntry(1, permutedOf(stored))
 			m.records[id] = r
-			last.live[stored] = append(slices.Clone(last.live[stored]), id)
+			m.entries = append(m.entries, modelEntry{stored, id, m.epochs - 1})
 			m.counters.NextID++
 			m.counters.Documents++
-		case n < 9: // remove one
-			id := ids[rng.IntN(len(ids))]
+			continue
+		}
+		id := ids[rng.IntN(len(ids))]
+		switch r := m.records[id]; n {
+		case 6, 7: // remove it
 			b.Remove(id)
 			b.DeleteRecord(id)
-			b.DeleteKey(hashOf(m.records[id].Key), id)
+			b.DeleteKey(hashOf(r.Key), id)
+			b.DeleteDuplicates(id)
 			delete(m.records, id)
-			last.removed[id] = true
+			delete(m.counts, id)
+			m.removed[id] = m.epochs - 1
 			m.counters.Documents--
-		default: // see one again
-			id := ids[rng.IntN(len(ids))]
-			r := m.records[id]
+		case 8: // see it again
 			r.Time++
 			b.SetRecord(r)
 			m.records[id] = r
+		default: // count duplicates
+			more, c := duplicates.Count{Checks: 1 + rng.Uint64N(300),
+				Texts: duplicates.TextOf(rng.Uint64N(64))}, m.counts[id]
+			b.AddDuplicates(id, more)
+			m.counts[id] = duplicates.Count{Checks: c.Checks + more.Checks,
+				Texts: c.Texts | more.Texts}
+			m.crowded = []uint64{id, id + 1}
+			b.SetCrowded(m.crowded)
 		}
 	}
 	b.SetCounters(m.counters)
 }
 
-func (m *model) freeze() { m.epochs = append(m.epochs, newEpochModel()) }
-
-// take merges the packed entries and the frozen epoch, without the IDs removed in that epoch.
-func (m *model) take() {
-	m.packed = m.postings([]epochModel{m.epochs[0]}, 0)
-	m.epochs = m.epochs[1:]
+// freeze freezes the epoch of a store and of its model.
+func (m *model) freeze(t testing.TB, s *Store) {
+	t.Helper()
+	must(t, s.Freeze())
+	m.epochs++
+	m.nextID = m.counters.NextID
 }
 
-// entries returns the IDs by stored fingerprint, removed IDs included, from a fingerprint on.
-func (m *model) entries(epochs []epochModel, first uint64) map[uint64][]uint64 {
-	all := maps.Clone(m.packed)
-	for _, e := range epochs {
-		for stored, ids := range e.live {
-			all[stored] = slices.Concat(all[stored], ids)
+// take packs the frozen epoch of a store and of its model.
+func (m *model) take(t testing.TB, s *Store) {
+	t.Helper()
+	r := m.packFrozen(t, s)
+	must(t, s.Take(t.Context(), r), r.Close())
+	m.pack()
+}
+
+// packFrozen prepares the replacement of the packed tables and the frozen epoch.
+func (m *model) packFrozen(t testing.TB, s *Store) *Rewrite {
+	t.Helper()
+	r, err := s.NewRewrite(2)
+	must(t, err)
+	var permuted []uint64
+	w := r.Table(0)
+	inView(t, s, func(v *View) {
+		for p, err := range v.Frozen().Postings(0) {
+			must(t, err, w.AddPosting(p.Stored, p.IDs))
+			permuted = append(permuted, permutedOf(p.Stored))
+		}
+	})
+	must(t, w.Close())
+	slices.Sort(permuted)
+	w = r.Table(1)
+	for _, p := range permuted {
+		must(t, w.Add(p))
+	}
+	must(t, w.Close(), r.Prepare("plan", m.nextID, nil))
+	return r
+}
+
+// pack packs the frozen epoch of the model, without the IDs that were removed in that epoch.
+func (m *model) pack() {
+	m.entries = slices.DeleteFunc(m.entries, func(e modelEntry) bool { return m.isRemoved(e.id, 1) })
+	for i := range m.entries {
+		m.entries[i].epoch = max(m.entries[i].epoch-1, packed)
+	}
+	for id, epoch := range m.removed {
+		if m.removed[id] = epoch - 1; epoch == 0 {
+			delete(m.removed, id)
 		}
 	}
-	maps.DeleteFunc(all, func(stored uint64, _ []uint64) bool { return stored < first })
+	m.epochs--
+}
+
+// isRemoved reports whether an ID was removed in one of the first epochs.
+func (m *model) isRemoved(id uint64, epochs int) bool {
+	epoch, removed := m.removed[id]
+	return removed && epoch < epochs
+}
+
+// ids returns the IDs of the chosen entries of a stored fingerprint.
+func (m *model) ids(stored uint64, choose func(modelEntry) bool) (ids []uint64) {
+	for _, e := range m.entries {
+		if e.stored == stored && choose(e) {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
+}
+
+// postings writes the chosen entries from a stored fingerprint on, as postingsOf does.
+func (m *model) postings(first uint64, choose func(modelEntry) bool) (all []string) {
+	for _, stored := range modelFingerprints {
+		if ids := m.ids(stored, choose); stored >= first && len(ids) > 0 {
+			all = append(all, fmt.Sprintf("%x:%d", stored, ids))
+		}
+	}
 	return all
-}
-
-func (m *model) postings(epochs []epochModel, first uint64) map[uint64][]uint64 {
-	all := m.entries(epochs, first)
-	for stored, ids := range all {
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool {
-			return slices.ContainsFunc(epochs, func(e epochModel) bool { return e.removed[id] })
-		})
-		if all[stored] = ids; len(ids) == 0 {
-			delete(all, stored)
-		}
-	}
-	return all
-}
-
-// differences compares everything that can be read from a view with a model.
-func (m *model) differences(v *View) error {
-	var errs []error
-	compare := func(what string, got, want any, err error) {
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			errs = append(errs, fmt.Errorf("%s: %v, %v, want %v", what, got, err, want))
-		}
-	}
-	meta, err := v.Meta()
-	if err != nil {
-		return err
-	}
-	compare("counters", meta.Counters, m.counters, nil)
-	compare("epochs", v.Epochs(), len(m.epochs), nil)
-	if v.Epochs() != len(m.epochs) {
-		return errors.Join(errs...)
-	}
-
-	m.compareEntries(v, compare)
-	m.compareLive(v, compare)
-
-	keys := map[uint64][]uint64{}
-	var allKeys []KeyEntry
-	for _, id := range slices.Sorted(maps.Keys(m.records)) {
-		hash := hashOf(m.records[id].Key)
-		keys[hash] = append(keys[hash], id)
-	}
-	for hash := range uint64(8) { // no key has the last one
-		got, err := v.AppendKey([]uint64{99}, hash)
-		compare(fmt.Sprint("AppendKey of ", hash), got, append([]uint64{99}, keys[hash]...), err)
-		for _, id := range keys[hash] {
-			allKeys = append(allKeys, KeyEntry{hash, id})
-		}
-	}
-	gotKeys, err := collect(v.Keys())
-	compare("Keys", gotKeys, allKeys, err)
-
-	records := map[uint64]Record{}
-	for d, err := range v.Records(1) {
-		if err != nil {
-			return err
-		}
-		records[d.ID] = d
-	}
-	compare("Records", records, m.records, nil)
-	for id := range m.counters.NextID + 1 {
-		r, found, err := v.Record(id)
-		want, exists := m.records[id]
-		compare(fmt.Sprint("Record of ", id), fmt.Sprint(r, found), fmt.Sprint(want, exists), err)
-	}
-	return errors.Join(errs...)
-}
-
-// compareEntries compares the merged entries of table 0, and the removed IDs.
-func (m *model) compareEntries(v *View, compare func(what string, got, want any, err error)) {
-	for _, first := range append([]uint64{3, 1 << 40}, modelFingerprints...) {
-		for what, c := range map[string]struct {
-			yields iter.Seq2[Posting, error]
-			want   map[uint64][]uint64
-		}{
-			"Entries":  {v.Entries(first), m.entries(m.epochs, first)},
-			"Postings": {v.Postings(first), m.postings(m.epochs, first)},
-		} {
-			all, err := postingsOf(c.yields, math.MaxInt)
-			compare(fmt.Sprintf("%s from %x", what, first), all, sorted(c.want), err)
-			some, err := postingsOf(c.yields, 2) // the caller stops
-			compare(fmt.Sprintf("2 of %s from %x", what, first), some,
-				sorted(c.want)[:min(2, len(c.want))], err)
-		}
-	}
-	if v.Epochs() == 2 {
-		frozen := v.Frozen()
-		all, err := postingsOf(frozen.Postings(0), math.MaxInt)
-		compare("Postings of Frozen", all, sorted(m.postings(m.epochs[:1], 0)), err)
-	}
-	removed := map[uint64]bool{}
-	for i, e := range m.epochs {
-		got, err := collect(v.RemovedIn(i))
-		compare(fmt.Sprint("RemovedIn ", i), got, slices.Sorted(maps.Keys(e.removed)), err)
-		maps.Copy(removed, e.removed)
-	}
-	bitmap, err := v.Removed()
-	compare("Removed", bitmap.ToArray(), slices.Sorted(maps.Keys(removed)), err)
-	for id := range m.counters.NextID + 1 {
-		got, err := v.IsRemoved(id)
-		compare(fmt.Sprint("IsRemoved of ", id), got, removed[id], err)
-	}
-	for _, stored := range append([]uint64{3}, modelFingerprints...) {
-		ids, err := v.PackedIDs(stored)
-		compare(fmt.Sprintf("PackedIDs of %x", stored), slices.Collect(ids.All()),
-			m.packed[stored], err)
-	}
-}
-
-// compareLive compares the live entries of both tables.
-func (m *model) compareLive(v *View, compare func(what string, got, want any, err error)) {
-	some := false
-	for i, e := range m.epochs {
-		var want [2][]uint64
-		for _, stored := range slices.Sorted(maps.Keys(e.live)) {
-			want[0] = append(want[0], slices.Repeat([]uint64{stored}, len(e.live[stored]))...)
-			want[1] = append(want[1], permutedOf(stored))
-		}
-		slices.Sort(want[1])
-		for table, want := range want {
-			got, err := collect(v.Live(i, table))
-			compare(fmt.Sprintf("Live of epoch %d, table %d", i, table), got, want, err)
-		}
-		largest := slices.Max(append(slices.Concat(slices.Collect(maps.Values(e.live))...), 0))
-		last, err := v.LastLiveID(i)
-		compare(fmt.Sprint("LastLiveID of epoch ", i), last, largest, err)
-		some = some || len(e.live)+len(e.removed) > 0
-	}
-	has, err := v.HasLive()
-	compare("HasLive", has, some, err)
-
-	for _, stored := range append([]uint64{3}, modelFingerprints...) {
-		var all []uint64
-		for _, e := range m.epochs {
-			all = append(all, e.live[stored]...)
-		}
-		froms := []uint64{0, math.MaxUint64}
-		if len(all) > 0 {
-			froms = append(froms, all[0]+1, all[len(all)/2], all[len(all)-1])
-		}
-		for _, from := range froms {
-			at, _ := slices.BinarySearch(all, from)
-			want := all[at:]
-			for _, n := range []int{0, 1, len(want) - 1, len(want), len(want) + 1, math.MaxInt} {
-				if n < 0 {
-					continue
-				}
-				got, err := v.AppendLive([]uint64{99}, stored, from, n)
-				compare(fmt.Sprintf("AppendLive of %x from %d, limit %d", stored, from, n), got,
-					append([]uint64{99}, want[:min(n, len(want))]...), err)
-			}
-		}
-	}
-	for table, permute := range []func(uint64) uint64{func(stored uint64) uint64 {
-		return stored
-	}, permutedOf} {
-		for _, first := range modelFingerprints {
-			for _, last := range modelFingerprints {
-				var got, want []uint64
-				err := v.Scan(table, first, last, func(permuted uint64) bool {
-					got = append(got, permuted)
-					return true
-				})
-				for _, e := range m.epochs { // each fingerprint once per epoch
-					var of []uint64
-					for stored := range e.live {
-						if p := permute(stored); first <= p && p <= last {
-							of = append(of, p)
-						}
-					}
-					slices.Sort(of)
-					want = append(want, of...)
-				}
-				compare(fmt.Sprintf("Scan of table %d from %x to %x", table, first, last),
-					got, want, err)
-			}
-		}
-	}
-}
-
-// collect returns the values of an iterator before its first error.
-func collect[T any](yields iter.Seq2[T, error]) (all []T, err error) {
-	for x, err := range yields {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, x)
-	}
-	return all, nil
 }
 
 // postingsOf writes up to n postings as text.
@@ -320,18 +199,172 @@ func postingsOf(yields iter.Seq2[Posting, error], n int) (all []string, err erro
 	return all, nil
 }
 
-// sorted writes the postings of a model as postingsOf does.
-func sorted(postings map[uint64][]uint64) (all []string) {
-	for _, stored := range slices.Sorted(maps.Keys(postings)) {
-		all = append(all, fmt.Sprintf("%x:%d", stored, postings[stored]))
+// collect returns the values of an iterator before its first error.
+func collect[T any](yields iter.Seq2[T, error]) (all []T, err error) {
+	for x, err := range yields {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, x)
 	}
-	return all
+	return all, nil
 }
 
-// holds fails the test if the content of the store differs from the model.
-func (m *model) holds(t *testing.T, what string, open func() (*View, error)) {
+// comparison collects the differences between a store and its model.
+type comparison struct{ errs []error }
+
+func (c *comparison) equal(got, want any, err error, what string, args ...any) {
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		c.errs = append(c.errs, fmt.Errorf("%s: %v, %v, want %v", fmt.Sprintf(what, args...), got,
+			err, want))
+	}
+}
+
+// differences compares everything that can be read from a view with a model.
+func (m *model) differences(v *View) error {
+	meta, err := v.Meta()
+	if err != nil {
+		return err
+	}
+	c := &comparison{}
+	c.equal(meta.Counters, m.counters, nil, "counters")
+	c.equal(meta.Crowded, m.crowded, nil, "crowded")
+	if c.equal(v.Epochs(), m.epochs, nil, "epochs"); v.Epochs() == m.epochs {
+		m.comparePostings(v, c)
+		m.compareLive(v, c)
+		m.compareDocuments(v, c)
+	}
+	return errors.Join(c.errs...)
+}
+
+// comparePostings compares the merged entries of table 0.
+func (m *model) comparePostings(v *View, c *comparison) {
+	all := func(modelEntry) bool { return true }
+	valid := func(epochs int) func(e modelEntry) bool {
+		return func(e modelEntry) bool { return e.epoch < epochs && !m.isRemoved(e.id, epochs) }
+	}
+	for _, first := range append([]uint64{3, 1 << 40}, modelFingerprints...) {
+		for _, n := range []int{2, math.MaxInt} { // the caller stops after 2
+			got, err := postingsOf(v.Entries(first), n)
+			want := m.postings(first, all)
+			c.equal(got, want[:min(n, len(want))], err, "%d of Entries from %x", n, first)
+			got, err = postingsOf(v.Postings(first), n)
+			want = m.postings(first, valid(m.epochs))
+			c.equal(got, want[:min(n, len(want))], err, "%d of Postings from %x", n, first)
+		}
+	}
+	if m.epochs == 2 {
+		got, err := postingsOf(v.Frozen().Postings(0), math.MaxInt)
+		c.equal(got, m.postings(0, valid(1)), err, "Postings of Frozen")
+	}
+	for _, stored := range append([]uint64{3}, modelFingerprints...) {
+		want := m.ids(stored, func(e modelEntry) bool { return e.epoch == packed })
+		for _, r := range []*reader{&v.reader, &v.tables.reader} {
+			got, err := r.PackedIDs(stored)
+			c.equal(slices.Collect(got.All()), want, err, "PackedIDs of %x", stored)
+		}
+	}
+}
+
+// compareLive compares the live entries of both tables, and the removed IDs.
+func (m *model) compareLive(v *View, c *comparison) {
+	removed := slices.Sorted(maps.Keys(m.removed))
+	bitmap, err := v.Removed()
+	c.equal(bitmap.ToArray(), removed, err, "Removed")
+	some := len(removed) > 0
+	var scanned [2][]uint64 // by table: the distinct entries of each epoch
+	for epoch := range m.epochs {
+		got, err := collect(v.RemovedIn(epoch))
+		c.equal(got, slices.DeleteFunc(slices.Clone(removed),
+			func(id uint64) bool { return m.removed[id] != epoch }), err, "RemovedIn %d", epoch)
+		var stored, permuted []uint64
+		last := uint64(0)
+		for _, e := range m.entries {
+			if e.epoch == epoch {
+				stored, permuted = append(stored, e.stored), append(permuted, permutedOf(e.stored))
+				last, some = e.id, true
+			}
+		}
+		slices.Sort(stored)
+		slices.Sort(permuted)
+		permuted = slices.Compact(permuted)
+		for table, want := range [][]uint64{stored, permuted} {
+			got, err := collect(v.Live(epoch, table))
+			c.equal(got, want, err, "Live of epoch %d, table %d", epoch, table)
+			scanned[table] = append(scanned[table], slices.Compact(want)...)
+		}
+		largest, err := v.LastLiveID(epoch)
+		c.equal(largest, last, err, "LastLiveID of epoch %d", epoch)
+	}
+	has, err := v.HasLive()
+	c.equal(has, some, err, "HasLive")
+	for _, stored := range append([]uint64{3}, modelFingerprints...) {
+		all := m.ids(stored, func(e modelEntry) bool { return e.epoch != packed })
+		for _, from := range []uint64{0, m.counters.NextID / 2, m.counters.NextID - 1,
+			math.MaxUint64} {
+			at, _ := slices.BinarySearch(all, from)
+			want := all[at:]
+			for _, n := range []int{0, 1, len(want), math.MaxInt} {
+				got, err := v.AppendLive([]uint64{99}, stored, from, n)
+				c.equal(got, append([]uint64{99}, want[:min(n, len(want))]...), err,
+					"AppendLive of %x from %d, limit %d", stored, from, n)
+			}
+		}
+	}
+	for table, all := range scanned {
+		for _, first := range modelFingerprints {
+			for _, last := range modelFingerprints {
+				var got []uint64
+				err := v.Scan(table, first, last, func(permuted uint64) bool {
+					got = append(got, permuted)
+					return true
+				})
+				want := slices.DeleteFunc(slices.Clone(all),
+					func(permuted uint64) bool { return permuted < first || permuted > last })
+				c.equal(got, want, err, "Scan of table %d from %x to %x", table, first, last)
+			}
+		}
+	}
+}
+
+// compareDocuments compares keys, records and counts.
+func (m *model) compareDocuments(v *View, c *comparison) {
+	keys := make([][]uint64, 8) // no key has the last hash
+	var records []Record
+	for _, id := range slices.Sorted(maps.Keys(m.records)) {
+		r := m.records[id]
+		records = append(records, r)
+		keys[hashOf(r.Key)] = append(keys[hashOf(r.Key)], id)
+	}
+	var entries []KeyEntry
+	for hash, ids := range keys {
+		got, err := v.AppendKey([]uint64{99}, uint64(hash))
+		c.equal(got, append([]uint64{99}, ids...), err, "AppendKey of %d", hash)
+		for _, id := range ids {
+			entries = append(entries, KeyEntry{uint64(hash), id})
+		}
+	}
+	gotEntries, err := collect(v.Keys())
+	c.equal(gotEntries, entries, err, "Keys")
+	gotRecords, err := collect(v.Records(1))
+	c.equal(gotRecords, records, err, "Records")
+	for id := range m.counters.NextID + 1 {
+		for _, r := range []*reader{&v.reader, &v.tables.reader} {
+			record, found, err := r.Record(id)
+			want, exists := m.records[id]
+			c.equal(fmt.Sprint(record, found), fmt.Sprint(want, exists), err, "Record of %d", id)
+			count, err := r.Duplicates(id)
+			c.equal(count, m.counts[id], err, "Duplicates of %d", id)
+			removed, err := r.IsRemoved(id)
+			c.equal(removed, m.isRemoved(id, m.epochs), err, "IsRemoved of %d", id)
+		}
+	}
+}
+
+// holds fails the test if the content of tables differs from the model.
+func (m *model) holds(t *testing.T, what string, tables *Tables) {
 	t.Helper()
-	v, err := open()
+	v, err := tables.View()
 	must(t, err)
 	if err := m.differences(v); err != nil {
 		t.Errorf("%s:\n%.3000v", what, err)
@@ -339,110 +372,58 @@ func (m *model) holds(t *testing.T, what string, open func() (*View, error)) {
 	must(t, v.Close())
 }
 
-// packFrozen prepares the replacement of the packed tables and the frozen epoch. nextID is of the
-// time of Freeze.
-func packFrozen(s *Store, nextID uint64) (*Rewrite, error) {
-	r, err := s.NewRewrite(2)
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.View()
-	if err != nil {
-		return r, err
-	}
-	w := r.Table(0)
-	var permuted []uint64
-	for p, postingErr := range v.Frozen().Postings(0) {
-		if err = postingErr; err == nil {
-			err = w.AddPosting(p.Stored, p.IDs)
-		}
-		if err != nil {
-			break
-		}
-		permuted = append(permuted, permutedOf(p.Stored))
-	}
-	err = errors.Join(err, w.Close(), v.Close())
-	slices.Sort(permuted)
-	w = r.Table(1)
-	for _, p := range permuted {
-		err = errors.Join(err, w.Add(p))
-	}
-	if err = errors.Join(err, w.Close()); err == nil {
-		err = r.Prepare("plan", nextID, nil)
-	}
-	return r, err
-}
-
 // TestModel makes random changes and compactions, and compares everything that can be read with a
-// model: packed, frozen and live entries, removed IDs, keys and records.
+// model: packed, frozen and live entries, removed IDs, keys, records and counts.
 func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	fsys := vfs.NewMem()
 	s, m := openIn(t, fsys), newModel()
 	var before []func() // checks of tables that were replaced
-	frozenAt, done := uint64(0), map[string]int{}
+	checkBefore := func() {
+		for _, check := range before {
+			check()
+		}
+		before = nil
+	}
+	done := map[string]int{}
 	for range testenv.Number(100, 250, 500, 5000) {
 		var what string
-		switch n := rng.IntN(10); {
-		case n < 6:
+		switch n := rng.IntN(20); {
+		case n < 12:
 			what = "change"
 			apply(t, s, rng.IntN(2) == 0, func(b *Batch) { m.change(rng, b) })
-		case n < 7:
+		case n < 14:
 			what = "flush"
 			must(t, s.db.Flush())
-		case n < 8:
+		case n < 15:
+			what = "CompactRecords"
+			must(t, s.CompactRecords(t.Context()))
+		case n < 17:
 			what = "open again"
-			for _, check := range before {
-				check()
-			}
-			before = nil
+			checkBefore()
 			must(t, s.Close())
 			s = openIn(t, fsys)
 		default:
-			if what = "Freeze"; len(m.epochs) == 2 {
-				what = "Take"
-			}
 			tables, old := s.Tables(), m.clone()
-			replaced := "tables before " + what
-			before = append(before,
-				func() { old.holds(t, replaced, tables.View); tables.Release() })
-			if what == "Freeze" {
-				must(t, s.Freeze())
-				m.freeze()
-				frozenAt = m.counters.NextID
-				break
+			if what = "Freeze"; m.epochs == 1 {
+				m.freeze(t, s)
+			} else {
+				what = "Take"
+				m.take(t, s)
 			}
-			r, err := packFrozen(s, frozenAt)
-			must(t, err, s.Take(t.Context(), r), r.Close())
-			m.take()
+			before = append(before,
+				func() { old.holds(t, "tables before "+what, tables); tables.Release() })
 		}
 		done[what]++
-		if m.holds(t, "after "+what, s.View); t.Failed() {
+		if m.holds(t, "after "+what, s.Now()); t.Failed() {
 			break
 		}
-		var inNow []error // of lookups without a view
-		for id := range m.counters.NextID {
-			want := slices.ContainsFunc(m.epochs, func(e epochModel) bool { return e.removed[id] })
-			if got, err := s.Now().IsRemoved(id); err != nil || got != want {
-				inNow = append(inNow, fmt.Errorf("IsRemoved of %d: %t, %v", id, got, err))
-			}
-		}
-		for _, stored := range modelFingerprints {
-			ids, err := s.Now().PackedIDs(stored)
-			if err != nil || !slices.Equal(slices.Collect(ids.All()), m.packed[stored]) {
-				inNow = append(inNow, fmt.Errorf("PackedIDs of %x: %v, %v", stored, ids, err))
-			}
-		}
-		if err := errors.Join(inNow...); err != nil {
-			t.Fatalf("after %s: %v", what, err)
-		}
 	}
-	for _, check := range before {
-		check()
-	}
+	checkBefore()
 	must(t, s.Close())
 	t.Log(done, m.counters)
-	for _, what := range []string{"change", "flush", "open again", "Freeze", "Take"} {
+	for _, what := range []string{"change", "flush", "CompactRecords", "open again", "Freeze",
+		"Take"} {
 		if done[what] < 3 {
 			t.Errorf("%s: %d times", what, done[what])
 		}
@@ -459,7 +440,7 @@ func TestScanOfManyCopies(t *testing.T) {
 		for _, copies := range []int{1, manyCopies - 1, manyCopies, manyCopies + 1, manyCopies + 2,
 			3 * manyCopies} {
 			for _, stored := range []uint64{uint64(copies) << 8, uint64(copies)<<8 + 1,
-				math.MaxUint64 - uint64(copies)} {
+				math.MaxUint64 - uint64(3*manyCopies-copies)} {
 				want = append(want, stored)
 				for range copies {
 					id++
@@ -467,88 +448,74 @@ func TestScanOfManyCopies(t *testing.T) {
 				}
 			}
 		}
-		for range 3 * manyCopies {
-			id++
-			b.SetLive(math.MaxUint64, id)
-		}
 	})
-	want = append(want, math.MaxUint64)
 	slices.Sort(want)
 	inView(t, s, func(v *View) {
+		scan := func(first, last uint64, most int) (got []uint64) {
+			must(t, v.Scan(0, first, last, func(stored uint64) bool {
+				got = append(got, stored)
+				return len(got) < most
+			}))
+			return got
+		}
 		for i, first := range want {
 			for j, last := range want[i:] {
-				var got []uint64
-				must(t, v.Scan(0, first, last, func(stored uint64) bool {
-					got = append(got, stored)
-					return true
-				}))
-				if !slices.Equal(got, want[i:i+j+1]) {
+				if got := scan(first, last, math.MaxInt); !slices.Equal(got, want[i:i+j+1]) {
 					t.Errorf("from %x to %x: %x", first, last, got)
 				}
 			}
 		}
-		n := 0
-		if err := v.Scan(0, 0, math.MaxUint64, func(uint64) bool {
-			n++
-			return n < 4
-		}); err != nil || n != 4 {
-			t.Errorf("a scan that is stopped at 4 yields %d: %v", n, err)
+		if got := scan(0, math.MaxUint64, 4); len(got) != 4 {
+			t.Errorf("a scan that is stopped at 4 yields %x", got)
 		}
 	})
 }
 
-// TestBrokenLiveEntries reads entries that no writer makes.
-func TestBrokenLiveEntries(t *testing.T) {
-	good := liveKey(evenKeyspace, 5, 1)
+// TestBrokenEntries reads entries that no writer makes.
+func TestBrokenEntries(t *testing.T) {
+	read := map[string]func(v *View) []error{
+		"entries": func(v *View) []error { return []error{errOf(v.Entries(0)), errOf(v.Postings(0))} },
+		"live":    func(v *View) []error { return []error{errOf(v.Live(0, 1))} },
+		"removed": func(v *View) []error {
+			return []error{errOf(v.RemovedIn(0)), errOf(v.Postings(0))}
+		},
+		"keys":    func(v *View) []error { return []error{errOf(v.Keys())} },
+		"records": func(v *View) []error { return []error{errOf(v.Records(0))} },
+	}
+	live, removed := liveKey(evenKeyspace, 5, 1), tableKey(evenKeyspace, removedTable, 1<<63)
 	for what, c := range map[string]struct {
+		kind       string
 		key, value []byte
-		read       func(v *View) error
 	}{
-		"live entry without an ID": {good[:tableKeyLen], nil, readEntries},
-		"live entry with ID 0":     {liveKey(evenKeyspace, 5, 0), nil, readEntries},
-		"live entry with a value":  {good, []byte{1}, readEntries},
-		"live entry too long":      {append(good, 0), nil, readEntries},
-		"entry too long":           {append(tableKey(evenKeyspace, 1, 5), 0), nil, readLive},
-		"entry with a value":       {tableKey(evenKeyspace, 1, 5), []byte{1}, readLive},
-		"removed ID too short": {tableKey(evenKeyspace, removedTable, math.MaxUint64)[:8],
-			nil, readRemoved},
-		"removed ID too long": {append(tableKey(evenKeyspace, removedTable, 5), 0),
-			nil, readRemoved},
-		"key without an ID":       {keyKey(5, 1)[:9], nil, readKeys},
-		"key too long":            {append(keyKey(5, 1), 0), nil, readKeys},
-		"document without an ID":  {documentKey(math.MaxUint64)[:8], nil, readRecords},
-		"document with ID 0":      {documentKey(0), new(Record).appendTo(nil), readRecords},
-		"document without record": {documentKey(5), nil, readRecords},
+		"live entry without an ID": {"entries", live[:tableKeyLen], nil},
+		"live entry with ID 0":     {"entries", liveKey(evenKeyspace, 5, 0), nil},
+		"live entry with a value":  {"entries", live, []byte{1}},
+		"live entry too long":      {"entries", append(live, 0), nil},
+		"entry too long":           {"live", append(tableKey(evenKeyspace, 1, 5), 0), nil},
+		"entry with a value":       {"live", tableKey(evenKeyspace, 1, 5), []byte{1}},
+		"removed ID too short":     {"removed", removed[:8], nil},
+		"removed ID too long":      {"removed", append(removed, 0), nil},
+		"key without an ID":        {"keys", keyKey(5, 1)[:9], nil},
+		"key too long":             {"keys", append(keyKey(5, 1), 0), nil},
+		"document without an ID":   {"records", documentKey(1 << 63)[:8], nil},
+		"document with ID 0":       {"records", documentKey(0), new(Record).appendTo(nil)},
+		"document without record":  {"records", documentKey(5), nil},
 	} {
 		s := openMem(t)
 		apply(t, s, true, func(b *Batch) { b.SetLive(5, 2); b.SetLive(6, 3) })
 		must(t, s.db.Set(c.key, c.value, nil))
 		inView(t, s, func(v *View) {
-			if err := c.read(v); !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("%s: %v", what, err)
+			for i, err := range read[c.kind](v) {
+				if !errors.Is(err, fault.ErrCorrupt) {
+					t.Errorf("%s, %s %d: %v", what, c.kind, i, err)
+				}
 			}
 		})
 	}
 }
 
-func readEntries(v *View) error {
-	_, err := collect(v.Entries(0))
-	if _, postingsErr := collect(v.Postings(0)); postingsErr == nil {
-		return fmt.Errorf("Entries returns %v, and Postings no error", err)
-	}
+// errOf returns the error of an iterator.
+func errOf[T any](yields iter.Seq2[T, error]) error {
+	_, err := collect(yields)
 	return err
 }
-
-func readLive(v *View) error { _, err := collect(v.Live(0, 1)); return err }
-
-func readRemoved(v *View) error {
-	_, err := v.Removed()
-	if _, postingsErr := collect(v.Postings(0)); postingsErr == nil {
-		return fmt.Errorf("Removed returns %v, and Postings no error", err)
-	}
-	return err
-}
-
-func readKeys(v *View) error { _, err := collect(v.Keys()); return err }
-
-func readRecords(v *View) error { _, err := collect(v.Records(0)); return err }

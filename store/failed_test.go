@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -17,225 +16,163 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// breakable is a file system of which some operations fail while it is broken.
-type breakable struct {
-	mem    *crashfs.FS
-	broken atomic.Bool
-	hits   atomic.Int64
-	fails  func(kind errorfs.OpKind, base string) bool
-}
-
-func (b *breakable) fs() vfs.FS {
-	return errorfs.Wrap(b.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if b.broken.Load() && strings.HasPrefix(op.Path, "ix") &&
-			b.fails(op.Kind, path.Base(op.Path)) {
-			b.hits.Add(1)
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
-}
-
-// fillUp adds documents until an error occurs. It returns the number of durable documents and the
-// largest possible number.
-func fillUp(t *testing.T, s *Store, from, most uint64) (durable, applied uint64, err error) {
-	t.Helper()
-	durable = from - 1
-	for id := from; id < most; id++ {
-		sync := id%16 == 0 || id == most-1
-		if err := commitOf(s, sync, func(b *Batch) {
-			document(b, id)
-			b.SetRecord(Record{ID: id, Key: strings.Repeat("x", 30_000)}) // a log is soon full
-		}); err != nil {
-			return durable, id, err
-		}
-		if sync {
-			durable = id
-		}
-	}
-	return durable, most - 1, nil
-}
+// writes are the operations that write to a file, and the ones that make it durable.
+var writes = []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
+	errorfs.OpFileSyncTo}
 
 // TestFatalFaultStopsTheStore tests errors for which Pebble would end the process or retry
 // forever. They must stop the store: the affected write and all later ones return the cause,
 // reads continue, and Close returns. When the store is opened again in the same process, all
 // acknowledged documents must be there.
 func TestFatalFaultStopsTheStore(t *testing.T) {
-	write := []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
-		errorfs.OpFileSyncTo}
+	apply := func(s *Store) (err error) {
+		for err == nil {
+			err = commitOf(s, false, func(b *Batch) { b.SetKey(1, 1) })
+			time.Sleep(10 * time.Microsecond)
+		}
+		return err
+	}
 	for what, c := range map[string]struct {
 		kinds []errorfs.OpKind
-		file  string             // begins or ends so
-		call  func(*Store) error // that fails; nil: fillUp
+		file  string             // the beginning or the end of its name
+		call  func(*Store) error // the call that fails; nil: fillUp
 	}{
-		"the MANIFEST can not be written": {write[:1], "MANIFEST", nil},
-		"the MANIFEST can not be synced":  {write[1:3], "MANIFEST", nil},
-		"the next log can not be made": {[]errorfs.OpKind{errorfs.OpCreate,
-			errorfs.OpReuseForWrite}, ".log", nil},
-		"the log can not be written":         {write, ".log", nil},
-		"the log can not be written by Sync": {write, ".log", (*Store).Sync},
-		"the log can not be written, and nobody waits": {write, ".log", func(s *Store) (err error) {
-			for err == nil {
-				err = commitOf(s, false, func(b *Batch) { b.SetKey(1, 1) })
-				time.Sleep(10 * time.Microsecond)
-			}
-			return err
-		}},
-		"the folder can not be synced":        {write[1:2], "ix", nil},
-		"tables can not be made, for ever":    {[]errorfs.OpKind{errorfs.OpCreate}, ".sst", nil},
-		"tables can not be written, for ever": {write, ".sst", nil},
+		"MANIFEST written": {writes[:1], "MANIFEST", nil},
+		"MANIFEST synced":  {writes[1:3], "MANIFEST", nil},
+		"next log created": {[]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log",
+			nil},
+		"log written":                   {writes, ".log", nil},
+		"log written by Sync":           {writes, ".log", (*Store).Sync},
+		"log written, and nobody waits": {writes, ".log", apply},
+		"directory synced":              {writes[1:2], "ix", nil},
+		"table created":                 {[]errorfs.OpKind{errorfs.OpCreate}, ".sst", nil},
+		"table written":                 {writes, ".sst", nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && (strings.HasPrefix(what, "tables can not be made") ||
-				strings.HasSuffix(what, "be synced")) {
-				t.Skip("much like another one")
+			if testing.Short() && (what == "table created" || strings.HasSuffix(what, "synced")) {
+				t.Skip("similar to another case")
 			}
-			disk := &breakable{mem: crashfs.New(), fails: func(kind errorfs.OpKind,
-				base string) bool {
-				return slices.Contains(c.kinds, kind) &&
-					(strings.HasPrefix(base, c.file) || strings.HasSuffix(base, c.file))
-			}}
-			fsys := disk.fs()
-			s := openIn(t, fsys)
-			acknowledged, applied, err := fillUp(t, s, 1, 20)
+			mem := crashfs.New()
+			disk := newBreakable(mem, func(op errorfs.Op) bool {
+				name := path.Base(op.Path)
+				return slices.Contains(c.kinds, op.Kind) &&
+					(strings.HasPrefix(name, c.file) || strings.HasSuffix(name, c.file))
+			})
+			s := openIn(t, disk)
+			acknowledged, applied, err := fillUp(s, 1, 20)
 			must(t, err)
 			disk.broken.Store(true)
 			if c.call != nil {
 				err = c.call(s)
 			} else {
-				acknowledged, applied, err = fillUp(t, s, acknowledged+1, 5000)
+				acknowledged, applied, err = fillUp(s, acknowledged+1, 5000)
 			}
-			if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) ||
-				disk.hits.Load() == 0 {
-				t.Fatalf("after %d documents: %v", acknowledged, err)
+			if disk.hits.Load() == 0 {
+				t.Fatal("no operation has failed")
 			}
 			disk.broken.Store(false) // too late
-			for _, sync := range []bool{true, false} {
-				if err := commitOf(s, sync, func(b *Batch) {
-					document(b, applied+1)
-				}); !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
-					t.Errorf("Apply: %v", err)
+			for call, err := range map[string]error{"first": err,
+				"Apply":       commitOf(s, true, func(b *Batch) { document(b, applied+1) }),
+				"Apply later": commitOf(s, false, func(b *Batch) { document(b, applied+1) }),
+				"Sync":        s.Sync()} {
+				if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("%s: %v", call, err)
 				}
 			}
-			if err := s.Sync(); !errors.Is(err, fault.ErrFailed) {
-				t.Errorf("Sync: %v", err)
-			}
 			s.DiskBytes()
-			if n := records(t, s); n < acknowledged || n > applied {
-				t.Errorf("%d documents can be read of %d", n, acknowledged)
+			check := func(when string, n uint64) {
+				if n < acknowledged || n > applied {
+					t.Errorf("%s: %d documents of %d to %d", when, n, acknowledged, applied)
+				}
 			}
-			crashed := disk.mem.CrashClone(vfs.CrashCloneCfg{})
+			check("before Close", records(t, s))
+			crashed := crash(mem)
 			if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
 				t.Errorf("Close: %v", err)
 			}
-			for _, fsys := range []vfs.FS{fsys, crashed} {
+			for _, fsys := range []vfs.FS{disk, crashed} {
 				again := openIn(t, fsys)
 				n := records(t, again)
-				if n < acknowledged || n > applied {
-					t.Errorf("%d documents after it, of %d", n, acknowledged)
-				}
-				_, _, err := fillUp(t, again, n+1, n+50)
+				check("opened again", n)
+				_, _, err := fillUp(again, n+1, n+50)
 				must(t, err, again.Close())
 			}
 		})
 	}
 }
 
-// records counts the documents from 1 on that have a record.
-func records(t *testing.T, s *Store) (n uint64) {
-	v, err := s.View()
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	defer v.Close()
-	for r, err := range v.Records(1) {
-		if err != nil || r.ID != n+1 {
-			t.Errorf("record %d behind %d: %v", r.ID, n, err)
-		}
-		n = r.ID
-	}
-	return n
-}
-
-// crashedAfter returns the files that a crash leaves of a store with documents, and the number of
-// acknowledged documents.
-func crashedAfter(t *testing.T, documents uint64) (crashed *crashfs.FS, acknowledged uint64) {
+// crashedAfter returns the files that a crash leaves of a store with documents.
+func crashedAfter(t *testing.T, documents uint64) *crashfs.FS {
 	t.Helper()
 	mem := crashfs.New()
 	s := openIn(t, mem)
-	acknowledged, _, err := fillUp(t, s, 1, documents)
+	_, _, err := fillUp(s, 1, documents+1)
 	must(t, err)
-	crashed = mem.CrashClone(vfs.CrashCloneCfg{})
+	crashed := crash(mem)
 	must(t, s.Close())
-	return crashed, acknowledged
-}
-
-// recordsAfter opens the store, and counts its records.
-func recordsAfter(t *testing.T, fsys vfs.FS) uint64 {
-	t.Helper()
-	s := openIn(t, fsys)
-	n := records(t, s)
-	must(t, s.Close())
-	return n
+	return crashed
 }
 
 // TestOpenOnFullDiskAfterCrash opens a store after a crash with a full disk, where Pebble would
 // retry to flush the log forever. Open must return an error and lose nothing, however far it got.
 // With free space, the next Open must find all documents.
 func TestOpenOnFullDiskAfterCrash(t *testing.T) {
-	crashed, acknowledged := crashedAfter(t, 200)
-	for what, of := range map[string]string{"": "", "of a table": ".sst",
-		"of the MANIFEST": "MANIFEST"} {
-		left := crashed.CrashClone(vfs.CrashCloneCfg{})
-		disk := &breakable{mem: left, fails: func(kind errorfs.OpKind, base string) bool {
-			switch kind {
-			case errorfs.OpCreate:
-				return of == ""
-			case errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
-				errorfs.OpFileSyncTo:
-				return strings.Contains(base, of)
-			}
-			return false
-		}}
-		fsys := disk.fs()
+	const documents = 200
+	crashed := crashedAfter(t, documents)
+	for what, fails := range map[string]func(op errorfs.Op) bool{
+		"create": func(op errorfs.Op) bool { return op.Kind == errorfs.OpCreate },
+		"write a table": func(op errorfs.Op) bool {
+			return slices.Contains(writes, op.Kind) && strings.HasSuffix(op.Path, ".sst")
+		},
+		"write the MANIFEST": func(op errorfs.Op) bool {
+			return slices.Contains(writes, op.Kind) && strings.Contains(op.Path, "MANIFEST")
+		},
+	} {
+		left := crash(crashed)
+		disk := newBreakable(left, fails)
 		disk.broken.Store(true)
-		before, err := left.List("ix")
-		must(t, err)
+		before := contentsOf(t, left)
 		for range 3 {
-			if _, err := Open("ix", Options{FS: fsys}); !errors.Is(err, syscall.ENOSPC) {
-				t.Fatalf("the disk is full at a write %s: %v", what, err)
+			if _, err := Open("ix", Options{FS: disk}); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("%s: %v", what, err)
 			}
-			if after, err := left.List("ix"); err != nil ||
-				!slices.Equal(slices.Sorted(slices.Values(after)),
-					slices.Sorted(slices.Values(before))) {
-				t.Errorf("the disk is full at a write %s: left are %q of %q, %v", what,
-					after, before, err)
+			if after := contentsOf(t, left); !slices.Equal(after, before) {
+				t.Errorf("%s: the files are %q, and were %q", what, after, before)
 			}
 		}
 		disk.broken.Store(false)
-		if n := recordsAfter(t, fsys); n != acknowledged {
-			t.Errorf("%d documents of %d", n, acknowledged)
+		if n := recordsAfter(t, disk); n != documents {
+			t.Errorf("%s: %d documents of %d", what, n, documents)
 		}
 	}
 }
 
-// The files of an interrupted compaction must be removed before the log is flushed. There may be
-// no space for both.
+// contentsOf returns the sorted names of the files of the store.
+func contentsOf(t *testing.T, fsys vfs.FS) []string {
+	t.Helper()
+	names, err := fsys.List("ix")
+	must(t, err)
+	slices.Sort(names)
+	return names
+}
+
+// TestOpenRemovesLeftoverFilesFirst tests that the files of an interrupted compaction are removed
+// before the log is flushed. There may be no space for both.
 func TestOpenRemovesLeftoverFilesFirst(t *testing.T) {
-	left, acknowledged := crashedAfter(t, 200)
+	const documents = 200
+	left := crashedAfter(t, documents)
 	must(t, left.MkdirAll("ix/"+incomingDir, 0o700))
-	disk := &breakable{mem: left, fails: func(kind errorfs.OpKind, base string) bool {
+	disk := newBreakable(left, func(op errorfs.Op) bool {
 		_, err := left.Stat("ix/" + incomingDir)
-		return err == nil && kind == errorfs.OpCreate && strings.HasSuffix(base, ".sst")
-	}}
+		return err == nil && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst")
+	})
 	disk.broken.Store(true)
-	if n := recordsAfter(t, disk.fs()); n != acknowledged {
-		t.Errorf("%d documents of %d", n, acknowledged)
+	if n := recordsAfter(t, disk); n != documents {
+		t.Errorf("%d documents of %d", n, documents)
 	}
-	if names, err := left.List("ix"); err != nil || slices.Contains(names, incomingDir) {
-		t.Errorf("left are %q, %v", names, err)
+	if names := contentsOf(t, left); slices.Contains(names, incomingDir) {
+		t.Errorf("left are %q", names)
 	}
 }
 
@@ -243,42 +180,33 @@ func TestOpenRemovesLeftoverFilesFirst(t *testing.T) {
 // permanently, without a store and after a crash. Open must return an error or succeed. It must
 // not panic or hang, and nothing may be lost.
 func TestOpenWithEveryOperationFailing(t *testing.T) {
-	crashed, acknowledged := crashedAfter(t, 20)
-	for _, c := range []struct {
-		left         *crashfs.FS
-		acknowledged uint64
-	}{{crashfs.New(), 0}, {crashed, acknowledged}} {
-		refused, tried, step := 0, 0, int64(1)
-		if testing.Short() {
-			step = 7
-		}
-		for _, from := range []bool{false, true} {
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for documents, files := range map[uint64]*crashfs.FS{0: crashfs.New(), 20: crashedAfter(t, 20)} {
+		refused, tried := 0, 0
+		for _, permanent := range []bool{false, true} {
 			for at := int64(0); ; at += step {
-				var n, hits atomic.Int64
-				left := c.left.CrashClone(vfs.CrashCloneCfg{})
-				s, err := Open("ix", Options{Create: &Meta{Plan: "plan"},
-					FS: errorfs.Wrap(left, errorfs.InjectorFunc(func(op errorfs.Op) error {
-						if i := n.Add(1) - 1; i == at || from && i > at {
-							hits.Add(1)
-							return fmt.Errorf("injected into kind %d of %s: %w", op.Kind,
-								op.Path, syscall.EIO)
-						}
-						return nil
-					}))})
-				if err != nil && !errors.Is(err, syscall.EIO) {
-					t.Errorf("operation %d, from there on %t: %v", at, from, err)
-				}
+				var n atomic.Int64
+				left := crash(files)
+				disk := newBreakable(left, func(errorfs.Op) bool {
+					i := n.Add(1) - 1
+					return i == at || permanent && i > at
+				})
+				disk.broken.Store(true)
+				s, err := Open("ix", Options{Create: &Meta{Plan: "plan"}, FS: disk})
 				if err == nil {
 					s.Close()
-				} else {
-					refused++
+				} else if refused++; !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("operation %d, permanent %t: %v", at, permanent, err)
 				}
 				tried++
-				if n := recordsAfter(t, left); n != c.acknowledged {
-					t.Errorf("operation %d, from there on %t: %d documents of %d", at, from, n,
-						c.acknowledged)
+				if n := recordsAfter(t, left); n != documents {
+					t.Errorf("operation %d, permanent %t: %d documents of %d", at, permanent, n,
+						documents)
 				}
-				if hits.Load() == 0 {
+				if disk.hits.Load() == 0 {
 					break
 				}
 			}
@@ -319,24 +247,25 @@ func TestCallThatIsLateForClose(t *testing.T) {
 // a checkpoint. Checkpoint must not wait for Pebble, which may never return. Nothing may be
 // created in the directory afterwards.
 func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
-	for what, at := range map[string]errorfs.OpKind{"folder": errorfs.OpMkdirAll,
+	for what, at := range map[string]errorfs.OpKind{"directory": errorfs.OpMkdirAll,
 		"file": errorfs.OpCreate, "link": errorfs.OpLink} {
 		t.Run(what, func(t *testing.T) {
 			mem := vfs.NewMem()
 			reached, goOn := make(chan struct{}), make(chan struct{})
 			var once atomic.Bool
-			s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			disk := newBreakable(mem, func(op errorfs.Op) bool {
 				// For a link, errorfs reports the existing name.
 				if op.Kind == at && (at == errorfs.OpLink ||
-					strings.HasPrefix(op.Path, "copy.incomplete")) &&
-					once.CompareAndSwap(false, true) {
+					strings.HasPrefix(op.Path, "copy.incomplete")) && !once.Swap(true) {
 					close(reached)
 					<-goOn
 				}
-				return nil
-			})))
-			_, _, err := fillUp(t, s, 1, 4)
+				return false
+			})
+			s := openIn(t, disk)
+			_, _, err := fillUp(s, 1, 4)
 			must(t, err, s.db.Flush()) // for a table to link
+			disk.broken.Store(true)
 			returned := make(chan error, 1)
 			go func() { returned <- s.Checkpoint(t.Context(), "copy") }()
 			<-reached

@@ -161,7 +161,7 @@ func TestDiskUsage(t *testing.T) {
 	if bytes, _ := allocated(); bytes > 128<<10 {
 		t.Errorf("an empty index takes %d bytes", bytes)
 	}
-	_, _, err = fillUp(t, s, 1, 2500) // 75 MB, five logs
+	_, _, err = fillUp(s, 1, 2500) // 75 MB, five logs
 	must(t, err, s.db.Flush(), s.Close())
 	if _, logs := allocated(); logs != 1 {
 		t.Errorf("%d logs", logs)

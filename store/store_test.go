@@ -150,24 +150,6 @@ func TestHeaderStays(t *testing.T) {
 	}
 }
 
-func TestReadOnlyRefusesWrites(t *testing.T) {
-	dir := t.TempDir()
-	makeStore(t, dir)
-	s, err := Open(dir, Options{ReadOnly: true})
-	must(t, err)
-	defer s.Close()
-	if err := commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) }); !errors.Is(
-		err, fault.ErrReadOnly) {
-		t.Errorf("Apply: %v", err)
-	}
-	if err := s.SetAnalyzer("x"); !errors.Is(err, fault.ErrReadOnly) {
-		t.Errorf("SetAnalyzer: %v", err)
-	}
-	if err := s.Sync(); err != nil {
-		t.Errorf("Sync: %v", err)
-	}
-}
-
 // TestLockedByThisProcess opens a store twice, by each name that its directory has.
 // POSIX locks do not hold within a process, and are gone with the first of its files
 // that is closed.

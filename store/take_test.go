@@ -20,41 +20,36 @@ import (
 
 // oneOf returns which of some models the store in a file system holds after it was opened. The
 // store is then packed, and must hold that model packed.
-func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
+func oneOf(t *testing.T, what string, fsys *crashfs.FS, models ...*model) {
 	t.Helper()
 	if !fsys.Orderly("ix") {
-		return -1
+		return
 	}
 	s := openIn(t, fsys)
 	if names, err := fsys.List("ix/" + incomingDir); err == nil && len(names) > 0 {
 		t.Errorf("%s: Open left %q", what, names)
 	}
 	var errs []error
-	for i, m := range models {
-		v, err := s.View()
-		must(t, err)
-		err = m.differences(v)
-		must(t, v.Close())
+	for _, m := range models {
+		var err error
+		inView(t, s, func(v *View) { err = m.differences(v) })
 		if err != nil {
-			errs = append(errs, fmt.Errorf("model %d: %w", i, err))
+			errs = append(errs, err)
 			continue
 		}
 		m = m.clone()
-		if len(m.epochs) == 1 {
-			must(t, s.Freeze())
-			m.freeze()
+		if m.epochs == 1 {
+			m.freeze(t, s)
 		}
-		r, err := packFrozen(s, m.counters.NextID)
-		must(t, err, s.Take(t.Context(), r), r.Close())
-		m.take()
-		m.holds(t, what+", packed", s.View)
-		must(t, s.Close())
-		return i
+		m.take(t, s)
+		m.holds(t, what+", packed", s.Now())
+		break
 	}
-	t.Errorf("%s: the store holds none of %d models:\n%.3000v", what, len(models),
-		errors.Join(errs...))
+	if len(errs) == len(models) {
+		t.Errorf("%s: the store holds none of %d models:\n%.3000v", what, len(models),
+			errors.Join(errs...))
+	}
 	must(t, s.Close())
-	return -1
 }
 
 // TestTakeWithEveryOperationFailing lets each operation of Take fail, once. An error that is not
@@ -63,99 +58,79 @@ func oneOf(t *testing.T, what string, fsys *crashfs.FS, models []*model) int {
 // it is opened again.
 func TestTakeWithEveryOperationFailing(t *testing.T) {
 	seed := testenv.Seed(t)
-	failed, refused := 0, 0
-	for at, step := int64(0), int64(testenv.Number(3, 1, 1, 1)); ; at += step {
+	failed, refused, met := 0, 0, true
+	for at, step := int64(0), int64(testenv.Number(3, 1, 1, 1)); met; at += step {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		mem := crashfs.New()
 		var left atomic.Int64
-		left.Store(-1)
-		s := openIn(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if left.Load() >= 0 && left.Add(-1) == -1 {
-				return fmt.Errorf("injected into %v of %s: %w", op.Kind, op.Path, syscall.EIO)
-			}
-			return nil
-		})))
-		m := newModel()
+		left.Store(at)
+		disk := newBreakable(mem, func(errorfs.Op) bool { return left.Add(-1) == -1 })
+		s, m := openIn(t, disk), newModel()
 		change := func() { apply(t, s, true, func(b *Batch) { m.change(rng, b) }) }
 		for range 3 {
 			change()
-			must(t, s.Freeze())
-			m.freeze()
-			r, err := packFrozen(s, m.counters.NextID)
-			must(t, err, s.Take(t.Context(), r), r.Close())
-			m.take()
+			m.freeze(t, s)
+			m.take(t, s)
 			change()
 		}
-		must(t, s.Freeze())
-		m.freeze()
+		m.freeze(t, s)
 		change()
-		r, err := packFrozen(s, m.counters.NextID)
-		must(t, err)
+		r := m.packFrozen(t, s)
 		change()
-		left.Store(at)
-		err = s.Take(t.Context(), r)
-		met := left.Swap(-1) < 0
+		disk.broken.Store(true)
+		err := s.Take(t.Context(), r)
+		disk.broken.Store(false)
+		met = disk.hits.Load() > 0
 		what := fmt.Sprintf("operation %d, Take returns %v", at, err)
-		after := m.clone()
-		after.take()
-		holds := func(what string) {
+		holds := func(when string) {
 			t.Helper()
 			// readers may share the failed read of a goroutine in the background for a moment
 			for try := 0; ; try++ {
-				v, err := s.View()
-				must(t, err)
-				err = m.differences(v)
-				must(t, v.Close())
+				var err error
+				inView(t, s, func(v *View) { err = m.differences(v) })
 				if err == nil {
 					return
 				}
-				if try == 1000 || !strings.Contains(err.Error(), "injected into") {
-					t.Fatalf("%s:\n%.3000v", what, err)
+				if try == 1000 || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+					t.Fatalf("%s%s:\n%.3000v", what, when, err)
 				}
 				time.Sleep(time.Millisecond)
 			}
 		}
+		after := m.clone()
+		after.pack()
+		models := []*model{m}
+		var ends error // what Close may return
 		switch {
 		case err == nil:
-			m = after
-			holds(what)
+			m, models, ends = after, []*model{after}, syscall.ENOSPC
+			holds("")
 			must(t, r.Close())
-			if err := s.Close(); err != nil && (!met || !errors.Is(err, syscall.EIO)) {
-				t.Errorf("%s, and Close %v", what, err)
-			}
-			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m})
 		case errors.Is(err, fault.ErrFailed):
 			failed++
-			holds(what)
+			models, ends = []*model{m, after}, fault.ErrFailed
+			holds("")
 			r.Close()
-			if err := s.Close(); !errors.Is(err, fault.ErrFailed) {
-				t.Errorf("%s, and Close %v", what, err)
-			}
-			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m, after})
 		default:
 			refused++
-			if !errors.Is(err, syscall.EIO) {
+			if !errors.Is(err, syscall.ENOSPC) {
 				t.Error(what)
 			}
-			holds(what)
+			holds("")
 			must(t, r.Close())
 			change()
-			holds(what + ", then a commit")
-			r, err := packFrozen(s, m.counters.NextID)
-			must(t, err, s.Take(t.Context(), r), r.Close())
-			m.take()
-			holds(what + ", then another Take")
-			must(t, s.Close())
-			oneOf(t, what, mem.CrashClone(vfs.CrashCloneCfg{}), []*model{m})
+			holds(", then a commit")
+			m.take(t, s)
+			holds(", then another Take")
 		}
-		if t.Failed() {
+		if err := s.Close(); !errors.Is(err, ends) && (err != nil || ends == fault.ErrFailed) {
+			t.Errorf("%s, and Close %v", what, err)
+		}
+		if oneOf(t, what, crash(mem), models...); t.Failed() {
 			return
 		}
-		if !met {
-			t.Logf("%d operations: %d stopped the store, %d did not", at, failed, refused)
-			break
-		}
 	}
+	t.Logf("%d faults stopped the store, %d did not", failed, refused)
 	if failed == 0 || refused == 0 {
 		t.Errorf("%d faults stopped the store, %d did not", failed, refused)
 	}
@@ -168,36 +143,36 @@ func TestFreezeAndTakeRefuse(t *testing.T) {
 	s, m := openIn(t, fsys), newModel()
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	apply(t, s, true, func(b *Batch) { m.change(rng, b) })
-	refuse := func(what, says string, err error) {
+	refuse := func(says string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%v does not say %q", err, says)
 		}
-		m.holds(t, what, s.View)
+		m.holds(t, says, s.Now())
 	}
 	r, err := s.NewRewrite(2)
 	must(t, err)
-	refuse("Take without a frozen epoch", "no epoch is frozen", s.Take(t.Context(), r))
-	must(t, r.Close(), s.Freeze())
-	m.freeze()
-	refuse("Freeze twice", "frozen already", s.Freeze())
-	r, err = packFrozen(s, m.counters.NextID)
-	must(t, err)
+	refuse("no epoch is frozen", s.Take(t.Context(), r))
+	must(t, r.Close())
+	m.freeze(t, s)
+	refuse("frozen already", s.Freeze())
+	r = m.packFrozen(t, s)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	refuse("Take after its context ended", "canceled", s.Take(ended, r))
+	refuse("canceled", s.Take(ended, r))
 	must(t, s.Take(t.Context(), r), r.Close())
-	m.take()
-	m.holds(t, "after Take", s.View)
+	m.pack()
+	m.holds(t, "after Take", s.Now())
 	must(t, s.Close())
 
 	s, err = Open("ix", Options{FS: fsys, ReadOnly: true})
 	must(t, err)
-	defer s.Close()
-	if err := s.Freeze(); !errors.Is(err, fault.ErrReadOnly) {
-		t.Errorf("Freeze: %v", err)
+	for call, err := range map[string]error{"Freeze": s.Freeze(), "Take": s.Take(t.Context(), r),
+		"SetAnalyzer": s.SetAnalyzer("x"),
+		"Apply":       commitOf(s, true, func(b *Batch) { b.SetCounters(Counters{NextID: 2}) })} {
+		if !errors.Is(err, fault.ErrReadOnly) {
+			t.Errorf("%s of a store that is open for reading: %v", call, err)
+		}
 	}
-	if err := s.Take(t.Context(), r); !errors.Is(err, fault.ErrReadOnly) {
-		t.Errorf("Take: %v", err)
-	}
+	must(t, s.Sync(), s.Close())
 }
