@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,7 +36,7 @@ var caseFuncs = template.FuncMap{
 		b, err := os.ReadFile("testdata/lines.jsonl.bz2")
 		return string(b), err
 	},
-	"zip": zipped, "tar": tarred, "link": zippedLink,
+	"zip": zipped, "tar": tarred,
 	"chunk":   func(n int, s string) string { return chunked(s, n) },
 	"repeat":  func(n int, s string) string { return strings.Repeat(s, n) },
 	"replace": func(old, new, s string) string { return strings.ReplaceAll(s, old, new) },
@@ -78,18 +79,17 @@ func expand(t *testing.T, line string, escaped bool) string {
 func TestCases(t *testing.T) {
 	datadriven.Walk(t, "testdata/cases", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "folder" || d.Cmd == "lists" {
+				return readFolder(t, d)
+			}
 			read, ok := caseReaders[d.Cmd]
 			if !ok {
 				t.Fatalf("%s: there is no command %q", d.Pos, d.Cmd)
 			}
 			var results []string
 			for line := range strings.SplitSeq(d.Input, "\n") {
-				records := read(t, expand(t, line, !strings.HasPrefix(d.Cmd, "json")))
-				for i, record := range records {
-					record = strconv.Quote(strings.ReplaceAll(record, page, "PAGE"))
-					records[i] = strings.TrimLeft(record[1:len(record)-1], " ")
-				}
-				results = append(results, cmp.Or(strings.Join(records, "; "), "no records"))
+				texts := quoted(read(t, expand(t, line, !strings.HasPrefix(d.Cmd, "json"))))
+				results = append(results, cmp.Or(strings.Join(texts, "; "), "no records"))
 			}
 			if len(results) > 1 && len(slices.Compact(slices.Clone(results))) == 1 {
 				return "each: " + results[0]
@@ -97,6 +97,59 @@ func TestCases(t *testing.T) {
 			return strings.Join(results, "\n")
 		})
 	})
+}
+
+// quoted quotes texts without quotation marks, and abbreviates the page.
+func quoted(texts []string) []string {
+	for i, text := range texts {
+		text = strconv.Quote(strings.ReplaceAll(text, page, "PAGE"))
+		texts[i] = strings.TrimLeft(text[1:len(text)-1], " ")
+	}
+	return texts
+}
+
+// readFolder reads a folder of the files that are the lines of a case.
+func readFolder(t *testing.T, d *datadriven.TestData) string {
+	files := make(map[string]string)
+	for line := range strings.SplitSeq(d.Input, "\n") {
+		name, content, _ := strings.Cut(line, " ")
+		files[name] = expand(t, content, true)
+	}
+	folder := writeFiles(t, files)
+	if d.Cmd == "folder" {
+		var format string
+		d.MaybeScanArgs(t, "format", &format)
+		texts := readInput(t, Options{Format: Format(format)}, folder)
+		return strings.ReplaceAll(strings.Join(quoted(texts), "\n"), filepath.ToSlash(folder), "@")
+	}
+	return strings.Join(describeList(readChunks(t, Options{}, folder, nil)), "\n")
+}
+
+// describeList returns the number, the fingerprint and the key of each line of a list, and then the
+// skips.
+func describeList(all []listed, skips []Record, broken error) (texts []string) {
+	for _, l := range all {
+		texts = append(texts, strings.TrimSpace(fmt.Sprintf("%d %v %.20s", l.number, l.fp, l.key)))
+	}
+	for _, rec := range skips {
+		texts = append(texts, fmt.Sprintf("%d %s at %d", rec.Number, rec.Skip.Reason, rec.Offset))
+	}
+	if broken != nil {
+		texts = append(texts, "broken")
+	}
+	return texts
+}
+
+// readList reads a list as chunks, in pieces of two sizes, and as records.
+func readList(t *testing.T, format Format, input string) []string {
+	opts := Options{Format: format}
+	var results [][]string
+	for _, size := range []int{1000, 1 << 30} {
+		all, skips, broken := readChunks(t, opts, "-", pieces{strings.NewReader(input), size})
+		checkRecords(t, opts, input, all, len(skips))
+		results = append(results, describeList(all, skips, broken))
+	}
+	return same(t, results...)
 }
 
 // caseReaders are the commands in testdata/cases. Each returns a text per record of an input.
@@ -154,14 +207,9 @@ var caseReaders = map[string]func(t *testing.T, input string) []string{
 		}
 		return same(t, results...)
 	},
-	"list": func(t *testing.T, input string) []string {
-		records := readString(t, Options{Format: Fingerprints}, input)
-		all, skips, _ := readChunks(t, Options{}, "-", strings.NewReader(input))
-		if len(all)+len(skips) != len(records) {
-			t.Errorf("%d fingerprints and %d skips in chunks", len(all), len(skips))
-		}
-		return describe(records)
-	},
+	"list":    func(t *testing.T, in string) []string { return readList(t, Fingerprints, in) },
+	"decimal": func(t *testing.T, in string) []string { return readList(t, Decimal, in) },
+	"words":   func(t *testing.T, in string) []string { return readList(t, U64LE, in) },
 	"detect": func(t *testing.T, input string) []string {
 		name, head, _ := strings.Cut(input, " ")
 		format, problem := detectFormat(name, []byte(head))

@@ -1,12 +1,12 @@
 package corpus
 
 import (
-	"encoding/binary"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf16"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // crawlFilesOf returns names and contents of the files of a crawl with the pages u and v in a
@@ -59,81 +59,42 @@ func TestCrawlFolders(t *testing.T) {
 			t.Errorf("%s: documents %v, want %s; %+v", input, documents, want, totals)
 		}
 	}
-	other := writeFiles(t, map[string]string{"archive/a.warc": response("u", page),
-		"pages/b.html": page})
-	if records := readFiles(t, Options{}, other); len(records) != 2 || records[1].Skip != nil {
-		t.Errorf("another folder: %s", brief(records))
-	}
 }
 
-// Code and data in the mirror of a site are not documents.
-func TestMirroredFolder(t *testing.T) {
-	folder := writeFiles(t, map[string]string{
-		"app.js": "words of code", "app.js.map": `{"version":3,"sources":["a"],"text":"words"}`,
-		"style.css": "words", "style.css?v=3": "words", "style.css@v=4": "words",
-		"logo.svg":             "<svg><text>words</text></svg>",
-		"feed.xml":             "<?xml version='1.0'?><rss><title>words</title></rss>",
-		"feed":                 "<rss><title>words</title></rss>",
-		"manifest.webmanifest": `{"name":"words"}`, "index.html": page, "index.html?page=2": page,
-		"about.js": "<!doctype html>" + page, "robots.txt": "User-agent: *",
-	})
-	var documents []string
-	for _, rec := range readFiles(t, Options{}, folder) {
-		if rec.Skip == nil {
-			documents = append(documents, filepath.Base(rec.Key))
-		} else if !strings.HasPrefix(rec.Skip.Reason, "not text: ") || rec.Skip.Broken {
-			t.Errorf("%s: %v", rec.Key, rec.Skip)
-		}
-	}
-	if got, want := fmt.Sprint(documents),
-		"[about.js index.html index.html?page=2 robots.txt]"; got != want {
-		t.Errorf("documents %s, want %s", got, want)
-	}
-}
-
-// An input in UTF-16 has the records of the same input in UTF-8.
+// An input in UTF-16 has the records of the same input in UTF-8. A short one needs a byte order mark.
 func TestUTF16(t *testing.T) {
 	lines := strings.Repeat(`{"url":"u","text":"words, слова, 𐍈"}`+"\r\n", 3000)
+	array := "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"
+	little, big := unicode.LittleEndian, unicode.BigEndian
+	marked := []encoding.Encoding{unicode.UTF16(little, unicode.UseBOM),
+		unicode.UTF16(big, unicode.UseBOM)}
+	all := append(marked, unicode.UTF16(little, unicode.IgnoreBOM),
+		unicode.UTF16(big, unicode.IgnoreBOM))
 	for name, c := range map[string]struct {
-		format Format
-		input  string
+		format    Format
+		input     string
+		encodings []encoding.Encoding
 	}{
-		"JSON lines": {JSONL, lines}, "JSON lines, detected": {Detect, lines},
-		"JSON":   {Detect, "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"},
-		"a list": {Detect, "0123456789abcdef\tключ\r\n00000000000000ff\r\n"},
-		"text":   {Detect, "some words, слова"}, "HTML": {Detect,
-			"<!doctype html><p>some words, слова"},
-		"short text": {TextFile, "я"},
+		"JSON lines": {JSONL, lines, all}, "JSON lines, detected": {Detect, lines, all},
+		"JSON": {Detect, array, all}, "text": {Detect, "some words, слова", all},
+		"a list": {Detect, "0123456789abcdef\tключ\r\n00000000000000ff\r\n", all},
+		"HTML":   {Detect, "<!doctype html><p>some words, слова", all},
+		"short":  {TextFile, "я", marked},
 	} {
 		want := readString(t, Options{Format: c.format}, c.input)
-		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-			for _, mark := range []string{"\ufeff", ""} {
-				var encoded []byte
-				for _, unit := range utf16.Encode([]rune(mark + c.input)) {
-					encoded = order.AppendUint16(encoded, unit)
+		for _, utf16 := range c.encodings {
+			encoded, err := utf16.NewEncoder().String(c.input)
+			must(t, err)
+			for _, input := range []string{encoded, gzipped(encoded)} {
+				got := readString(t, Options{Format: c.format}, input)
+				if brief(got) != brief(want) || want[0].Skip != nil {
+					t.Errorf("%s, %v: got\n%.300swant\n%.300s", name, utf16, brief(got), brief(want))
 				}
-				if mark == "" && len(c.input) < 10 {
-					continue // too short to be recognized without a mark
-				}
-				for _, input := range []string{string(encoded), gzipped(string(encoded))} {
-					got := readString(t, Options{Format: c.format}, input)
-					if brief(got) != brief(want) || len(want) == 0 || want[0].Skip != nil {
-						t.Errorf("%s, %v, mark %q: got\n%.300swant\n%.300s", name, order, mark,
-							brief(got), brief(want))
-					}
-					if got[0].Kind != Fingerprint &&
-						!strings.HasSuffix(got[0].ContentType, "charset=utf-8") {
-						t.Errorf("%s: type %q", name, got[0].ContentType)
-					}
+				if got[0].Kind != Fingerprint &&
+					!strings.HasSuffix(got[0].ContentType, "charset=utf-8") {
+					t.Errorf("%s: type %q", name, got[0].ContentType)
 				}
 			}
-		}
-	}
-	words := "\xff\xfe345678"
-	folder := writeFiles(t, map[string]string{"x.u64le": words, "y.u64le.gz": gzipped(words)})
-	for _, rec := range readFiles(t, Options{}, folder) {
-		if rec.Fingerprint != 0x383736353433feff {
-			t.Errorf("%s: %v, %v", rec.Source, rec.Fingerprint, rec.Skip)
 		}
 	}
 }
