@@ -4,8 +4,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,6 +19,8 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/internal/verify"
 )
+
+const outputPage = "../../docs/reference/output.md"
 
 // apiLine is a section of docs/reference/output.md: the fields of a line, and command lines that
 // print such lines.
@@ -50,7 +50,7 @@ var apiLines = []apiLine{
 // TestAPIFields tests that the tables of docs/reference/output.md list the fields of the printed
 // objects.
 func TestAPIFields(t *testing.T) {
-	page := apiPage(t)
+	page := readFile(t, outputPage)
 	for _, a := range apiLines {
 		_, section, found := strings.Cut(page, "# "+a.section+"\n")
 		if !found {
@@ -75,17 +75,13 @@ func TestAPIFields(t *testing.T) {
 func TestAPILines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	list := writeFile(t, filepath.Join(dir, "list.txt"),
+	list := writeFile(t, "list.txt",
 		"0000000000000001\ta\n0000000000000003\tb\n0000000000000001\tc\n")
-	one := writeFile(t, filepath.Join(dir, "one.txt"),
-		strings.Repeat("some words on one page ", 30))
-	docs := writeFile(t, filepath.Join(dir, "docs.jsonl"),
+	docs := writeFile(t, "docs.jsonl",
 		`{"url":"a","text":"some words"}`+"\n"+`{"url":"b","text":"..."}`+"\n")
-	names := strings.NewReplacer("NEW2", dir+"/new2", "NEW", dir+"/new", "IX", dir+"/ix", "PLOT",
-		dir, "LIST", list, "ONE", one, "DOCS", docs,
-		"CRAWL", "../../testdata/crawl")
+	names := strings.NewReplacer("NEW", dir+"/new", "IX", dir+"/ix", "PLOT", dir, "LIST", list,
+		"DOCS", docs, "CRAWL", "../../testdata/crawl")
 	mustRun(t, "import", "--index", dir+"/ix", list)
-	mustRun(t, "dedup", "--index", dir+"/new2", one)
 	for _, a := range apiLines {
 		for _, args := range a.prints {
 			out := mustRun(t, strings.Fields(names.Replace(args))...)
@@ -107,45 +103,31 @@ func TestAPILines(t *testing.T) {
 func TestAPIExitCodes(t *testing.T) {
 	var got []string
 	for _, row := range regexp.MustCompile(
-		`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(apiPage(t), -1) {
+		`(?m)^\| ([0-9]+) \|`).FindAllStringSubmatch(readFile(t, outputPage), -1) {
 		got = append(got, row[1])
 	}
-	want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged,
+	if want := fmt.Sprint([]int{exitDone, exitFailed, exitUsage, exitNothing, exitDamaged,
 		exitSignal + int(syscall.SIGHUP), exitSignal + int(syscall.SIGINT), exitUnread,
-		exitSignal + int(syscall.SIGTERM)})
-	if fmt.Sprint(got) != want {
+		exitSignal + int(syscall.SIGTERM)}); fmt.Sprint(got) != want {
 		t.Errorf("docs/reference/output.md has exit codes %v, want %v", got, want)
 	}
 }
 
-func apiPage(t *testing.T) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/reference/output.md")
-	must(t, err)
-	return string(page)
-}
-
-// fieldsOf lists the fields of a JSON object. The fields of a nested object follow a dot. They
-// are left out if the type was listed before.
+// fieldsOf lists the fields of a JSON object with their types, as the tables do. The fields of a
+// nested object follow a dot. They are left out if the type was listed before.
 func fieldsOf(of reflect.Type, before string, seen map[reflect.Type]bool) (fields []string) {
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for _, f := range reflect.VisibleFields(of) {
 		tag, tagged := f.Tag.Lookup("json")
 		name, options, _ := strings.Cut(tag, ",")
-		switch {
-		case f.Anonymous && !tagged:
-			fields = append(fields, fieldsOf(f.Type, before, seen)...)
+		if !f.IsExported() || name == "-" || f.Anonymous && !tagged {
 			continue
-		case !f.IsExported() || name == "-":
-			continue
-		case name == "":
-			name = f.Name // no line should have such a name
 		}
 		kind, inner := kindOfField(f.Type)
+		field := before + name + ": " + kind
 		if strings.HasPrefix(options, "omit") {
-			kind += ", or absent"
+			field += ", or absent"
 		}
-		fields = append(fields, before+name+": "+kind)
+		fields = append(fields, field)
 		if inner != nil && !seen[inner] {
 			seen[inner] = true
 			within := before + name + "."

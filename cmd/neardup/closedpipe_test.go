@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,16 +13,20 @@ import (
 	"testing"
 )
 
-// TestBrokenPipeElsewhere: a broken pipe or connection that is not standard output is a failure
-// with a message.
-func TestBrokenPipeElsewhere(t *testing.T) {
-	lost := &url.Error{Op: "Get", URL: "http://127.0.0.1/",
-		Err: &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}}
+// TestErrors tests that a broken connection, which is not standard output, is a failure, and that
+// an error of several parts of a run is printed once.
+func TestErrors(t *testing.T) {
+	lost := os.NewSyscallError("write", syscall.EPIPE)
 	var diagnostics bytes.Buffer
-	a := &app{streams: &streams{strings.NewReader(""), io.Discard, &diagnostics}, call: new(call)}
+	a := &app{streams: &streams{nil, io.Discard, &diagnostics}, call: new(call)}
 	code := a.exitCode(t.Context(), "neardup compare", lost)
 	if code != exitFailed || !strings.Contains(diagnostics.String(), "broken pipe") {
 		t.Errorf("exit code %d: %s", code, &diagnostics)
+	}
+	full := errors.New("no space left\x1b")
+	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"),
+		full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -40,33 +44,26 @@ func TestClosedPipe(t *testing.T) {
 	mustRun(t, "import", "--index", dir, list)
 	more := strings.Repeat("0000000000000001\tagain\n", 100_000)
 	for _, args := range []string{
-		"query --index DIR --format fingerprints LIST", "query --scan LIST LIST",
-		"dedup --keep-duplicates --index DIR --format fingerprints LIST", "dedup LIST",
-		"dedup --format fingerprints -", "fingerprint LIST",
-		"export --index DIR", "delete --index DIR c", "pairs LIST", "pairs --index DIR",
-		"clusters LIST", "clusters --index DIR --removals", "stats --index DIR",
-		"compact --index DIR", "checkpoint --index DIR DIR.copy", "plan", "bench --documents 100",
+		"dedup --format fingerprints -", "query --index DIR --format fingerprints LIST",
+		"query --scan LIST LIST", "dedup --keep-duplicates --index DIR --format fingerprints LIST",
+		"dedup LIST", "fingerprint LIST", "export --index DIR", "delete --index DIR c",
+		"pairs LIST", "pairs --index DIR", "clusters LIST", "clusters --index DIR --removals",
+		"stats --index DIR", "compact --index DIR", "checkpoint --index DIR DIR.copy", "plan",
+		"bench --documents 100",
 	} {
 		r, w, err := os.Pipe()
-		must(t, err)
-		r.Close()
-		words := strings.Fields(strings.NewReplacer("DIR", dir, "LIST", list).Replace(args))
-		var diagnostics bytes.Buffer
-		code := 0
-		if args == "dedup --format fingerprints -" { // also tests the signal handling of main
-			cmd := process(words...)
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(more), w, &diagnostics
-			cmd.Run()
-			code = cmd.ProcessState.ExitCode()
-		} else {
-			code = run(t.Context(), words, &streams{strings.NewReader(more), w, &diagnostics})
-		}
+		must(t, err, r.Close())
+		words := strings.NewReplacer("DIR", dir, "LIST", list).Replace(args)
+		cmd, diagnostics := process(strings.Fields(words)...), new(bytes.Buffer)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(more), w, diagnostics
+		cmd.Run()
 		w.Close()
-		if code != exitUnread || strings.Contains(diagnostics.String(), "pipe") {
-			t.Errorf("neardup %s: exit code %d, standard error:\n%s", args, code, &diagnostics)
+		if code := cmd.ProcessState.ExitCode(); code != exitUnread ||
+			strings.Contains(diagnostics.String(), "pipe") {
+			t.Errorf("neardup %s: exit code %d, standard error:\n%s", args, code, diagnostics)
 		}
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v (%v)", left, err)
+		t.Errorf("files remain: %v (%v)", left, err)
 	}
 }

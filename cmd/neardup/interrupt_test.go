@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -27,17 +26,15 @@ func interrupted(
 ) (stdout, stderr string) {
 	t.Helper()
 	cmd := process(args...)
-	var diagnostics bytes.Buffer
+	var printed, diagnostics bytes.Buffer
 	cmd.Stderr = &diagnostics
 	stdin, err := cmd.StdinPipe()
 	must(t, err)
 	defer stdin.Close() // the command must not see the end of the input before
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must(t, err, cmd.Start())
 	defer time.AfterFunc(6*time.Minute, func() { cmd.Process.Kill() }).Stop()
 	go io.WriteString(stdin, input)
-	var printed bytes.Buffer
 	ready(bufio.NewReaderSize(io.TeeReader(out, &printed), 16))
 	if err := cmd.Process.Signal(sig); err != nil {
 		cmd.Process.Kill()
@@ -73,34 +70,28 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 		fmt.Fprintf(&input, "{\"url\":\"http://a.example/%d\",\"text\":\"page %d of many, each "+
 			"with words of its own %d %d\"}\n", n, n, n*n, n*7919)
 	}
-	for _, sig := range signals {
-		for _, command := range []string{"--keep-duplicates=false", "--keep-duplicates"} {
-			dir := filepath.Join(t.TempDir(), "ix")
-			firstLine := func(out *bufio.Reader) {
-				if _, err := out.ReadString('\n'); err != nil {
-					t.Fatal(command, err)
-				}
-				if code, _, said := runHere("", "stats", "--index", dir); code != exitFailed ||
-					!strings.Contains(said, "open elsewhere") {
-					t.Errorf("a second process: %d, %s", code, said)
-				}
+	for i, sig := range signals {
+		keep := fmt.Sprintf("--keep-duplicates=%t", i > 0)
+		dir := filepath.Join(t.TempDir(), "ix")
+		firstLine := func(out *bufio.Reader) {
+			if _, err := out.ReadString('\n'); err != nil {
+				t.Fatal(keep, err)
 			}
-			stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", command,
-				"--index", dir, "--format", "jsonl", "-")
-			if !strings.Contains(stderr, ", 0 skipped") {
-				t.Errorf("%v: %s does not account:\n%s", sig, command, stderr)
+			if code, _, said := runHere("", "stats", "--index", dir); code != exitFailed ||
+				!strings.Contains(said, "open elsewhere") {
+				t.Errorf("a second process: %d, %s", code, said)
 			}
-			stored := exported(t, dir)
-			lines := json.NewDecoder(strings.NewReader(stdout))
-			for lines.More() {
-				var line struct{ Key, Fingerprint, Verdict string }
-				if err := lines.Decode(&line); err != nil {
-					t.Fatalf("%v: %s printed half a line: %v", sig, command, err)
-				}
-				if line.Verdict != "duplicate" &&
-					!slices.Contains(stored, line.Fingerprint+"\t"+line.Key) {
-					t.Errorf("%v: %s printed %s, and it is not stored", sig, command, line.Key)
-				}
+		}
+		stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", keep,
+			"--index", dir, "--format", "jsonl", "-")
+		if !strings.Contains(stderr, ", 0 skipped") {
+			t.Errorf("%v: no summary:\n%s", sig, stderr)
+		}
+		stored := exported(t, dir)
+		for _, line := range linesOf(t, stdout) {
+			if line.Verdict != "duplicate" &&
+				!slices.Contains(stored, line.Fingerprint.String()+"\t"+line.Key) {
+				t.Errorf("%v: %s printed %s, and it is not stored", sig, keep, line.Key)
 			}
 		}
 	}
@@ -111,28 +102,22 @@ func TestSignalLeavesIndexUnchanged(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 8))
 	dir := filepath.Join(t.TempDir(), "ix")
-	c := makeIndex(t, dir, r)
-	want := c.exported()
-	unchanged := func(what string) {
-		if got := exported(t, dir); !slices.Equal(got, want) {
-			t.Fatalf("after %s: %d documents, not %d", what, len(got), len(want))
-		}
-	}
+	makeIndex(t, dir, r)
+	want := stateOf(t, dir)
 	for _, sig := range signals {
-		var input strings.Builder
-		for range 20_000 {
-			fmt.Fprintf(&input, "%016x\n", r.Uint64())
-		}
 		reading := func(*bufio.Reader) {
-			if !appears(filepath.Join(dir, "incoming")) {
-				t.Error("import takes nothing in")
+			deadline := time.Now().Add(5 * time.Minute)
+			for err := os.ErrNotExist; err != nil; time.Sleep(200 * time.Microsecond) {
+				if _, err = os.Stat(filepath.Join(dir, "incoming")); time.Now().After(deadline) {
+					t.Fatal("import reads no fingerprints")
+				}
 			}
 		}
-		_, stderr := interrupted(t, sig, input.String(), reading, "import", "--index", dir, "-")
-		if !strings.Contains(stderr, "nothing was stored") {
-			t.Errorf("%v: import says\n%s", sig, stderr)
+		_, stderr := interrupted(t, sig, randomList(r, 20_000), reading, "import", "--index", dir,
+			"-")
+		if !strings.Contains(stderr, "nothing was stored") || stateOf(t, dir) != want {
+			t.Errorf("%v: the index has changed, or standard error is\n%s", sig, stderr)
 		}
-		unchanged("import")
 	}
 }
 
@@ -152,15 +137,4 @@ func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
 			t.Errorf("%s ended with %d and printed %q\n%s", command, code, &out, &diagnostics)
 		}
 	}
-}
-
-// appears waits up to five minutes until a file or directory exists.
-func appears(path string) bool {
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(
-		200 * time.Microsecond) {
-		if _, err := os.Stat(path); err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,16 +16,13 @@ import (
 
 	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
+var must = testenv.Must
+
 // process returns the command as a separate process, for tests that kill it, signal it or bound
-// its resources. The test binary acts as the command: see TestMain.
-func process(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "NEARDUP_TEST_MAIN=1")
-	return cmd
-}
+// its resources.
+func process(args ...string) *exec.Cmd { return exec.Command("neardup", args...) }
 
 // mustRun runs the command in this process, and fails the test if the command fails.
 func mustRun(t *testing.T, args ...string) string {
@@ -45,104 +41,12 @@ func runHere(in string, args ...string) (code int, out, diagnostics string) {
 	return code, stdout.String(), stderr.String()
 }
 
-var must = testenv.Must
-
-// writeFile writes a file. If the name has no directory, it creates a temporary one.
+// writeFile writes a file in a temporary directory.
 func writeFile(t *testing.T, name, content string) (path string) {
 	t.Helper()
-	if path = name; !filepath.IsAbs(name) {
-		path = filepath.Join(t.TempDir(), name)
-	}
+	path = filepath.Join(t.TempDir(), name)
 	must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
-}
-
-// listed returns the stored documents as lines of a fingerprint, a tab and a key.
-func listed(t *testing.T, dir string) string {
-	t.Helper()
-	list, err := list(dir)
-	must(t, err)
-	return list
-}
-
-// exported returns the stored documents in a fixed order.
-func exported(t *testing.T, dir string) []string {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(listed(t, dir)), "\n")
-	slices.Sort(lines)
-	return lines
-}
-
-// writeCopies writes JSON lines in which pages occur repeatedly under other keys, sometimes with
-// a word changed.
-func writeCopies(t *testing.T, path string, pages, copies int, r *rand.Rand) {
-	t.Helper()
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	for c := range copies {
-		for p := range pages {
-			words := rand.New(rand.NewPCG(uint64(p), 1))
-			var text strings.Builder
-			for range 300 {
-				fmt.Fprintf(&text, "w%d ", words.IntN(3000))
-			}
-			if r.IntN(3) == 0 {
-				fmt.Fprintf(&text, "changed%d", c)
-			}
-			must(t, encoder.Encode(
-				map[string]string{"url": fmt.Sprintf("http://%d.example/%d", c, p),
-					"text": text.String()}))
-		}
-	}
-	writeFile(t, path, out.String())
-}
-
-// TestKillAndRerun tests that everything that dedup has printed or passed through survives kill
-// -9. No key occurs twice in the input, so a second run must end with the same documents as one
-// clean run.
-func TestKillAndRerun(t *testing.T) {
-	t.Parallel()
-	seed := testenv.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 2))
-	kills, pages := 5, 800
-	if testing.Short() {
-		kills, pages = 2, 200
-	}
-	if os.Getenv("NEARDUP_LONG") != "" {
-		kills = 60
-	}
-	dir := t.TempDir()
-	input := filepath.Join(dir, "docs.jsonl")
-	writeCopies(t, input, pages, 4, r)
-	clean, records := filepath.Join(dir, "clean"), filepath.Join(dir, "records")
-	mustRun(t, "dedup", "--index", clean, "--emit", "new", "-o", records, input)
-	want, whole := exported(t, clean), readFile(t, records)
-
-	for n := range kills {
-		killed := filepath.Join(dir, fmt.Sprint("killed", n))
-		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "--index", killed, "--emit", "new",
-			"-o", records, input)
-		stored := make(map[string]bool)
-		for _, line := range exported(t, killed) {
-			_, key, _ := strings.Cut(line, "\t")
-			stored[key] = true
-		}
-		checkPassed(t, readFile(t, records), whole, printed, stored)
-		for _, line := range printed {
-			if (line.Verdict == "new" || line.Verdict == "unchanged") && !stored[line.Key] {
-				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
-			}
-			if line.Of != nil && !stored[line.Of.Key] {
-				t.Fatalf("%s was printed as a duplicate of %s, which is lost",
-					line.Key, line.Of.Key)
-			}
-		}
-		mustRun(t, "dedup", "--index", killed, input)
-		if got := exported(t, killed); !slices.Equal(got, want) {
-			t.Fatalf("after a kill behind line %d: %d documents, a clean run has %d", len(printed),
-				len(got), len(want))
-		}
-	}
 }
 
 func readFile(t *testing.T, path string) string {
@@ -152,36 +56,112 @@ func readFile(t *testing.T, path string) string {
 	return string(content)
 }
 
-// checkPassed checks the records that a killed dedup has passed through. They must be the first
-// ones of whole, and must be stored. They must include the records of all printed verdicts, and
-// all stored records except one batch.
-func checkPassed(
-	t *testing.T, passed, whole string, printed []documents.Line, stored map[string]bool,
-) {
+// exported returns the stored documents in a fixed order, as lines of a fingerprint, a tab and a
+// key.
+func exported(t *testing.T, dir string) []string {
 	t.Helper()
-	if !strings.HasPrefix(whole, passed) {
+	text, err := list(dir)
+	must(t, err)
+	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
+}
+
+// linesOf parses the output of dedup.
+func linesOf(t *testing.T, out string) (lines []documents.Line) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var line documents.Line
+		must(t, d.Decode(&line))
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// copies returns JSON lines in which pages occur repeatedly under other keys, sometimes with a
+// word changed.
+func copies(pages, copies int, r *rand.Rand) string {
+	var out strings.Builder
+	for c := range copies {
+		for p := range pages {
+			words := rand.New(rand.NewPCG(uint64(p), 1))
+			fmt.Fprintf(&out, `{"url":"http://%d.example/%d","text":"`, c, p)
+			for range 300 {
+				fmt.Fprintf(&out, "w%d ", words.IntN(3000))
+			}
+			if r.IntN(3) == 0 {
+				fmt.Fprintf(&out, "changed%d", c)
+			}
+			out.WriteString("\"}\n")
+		}
+	}
+	return out.String()
+}
+
+// TestKillAndRerun tests that everything that dedup has printed or passed through survives kill
+// -9. No key occurs twice in the input, so a second run must end with the same documents as one
+// clean run.
+func TestKillAndRerun(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
+	pages := testenv.Number(200, 800, 800, 800)
+	input := writeFile(t, "docs.jsonl", copies(pages, 4, r))
+	dir := t.TempDir()
+	clean, records := filepath.Join(dir, "clean"), filepath.Join(dir, "records")
+	mustRun(t, "dedup", "--index", clean, "--emit", "new", "-o", records, input)
+	want, whole := exported(t, clean), readFile(t, records)
+
+	for n := range testenv.Number(2, 5, 5, 60) {
+		killed := filepath.Join(dir, fmt.Sprint("killed", n))
+		printed := runAndKill(t, r.IntN(pages*7/2), "dedup", "--index", killed, "--emit", "new",
+			"-o", records, input)
+		stored := make(map[string]bool)
+		for _, line := range exported(t, killed) {
+			_, key, _ := strings.Cut(line, "\t")
+			stored[key] = true
+		}
+		passed := checkPassed(t, readFile(t, records), whole, stored)
+		for _, line := range printed {
+			switch {
+			case line.Verdict == "new" && !passed[line.Key]:
+				t.Fatalf("%s was printed as new and not passed through", line.Key)
+			case line.Verdict != "duplicate" && !stored[line.Key]:
+				t.Fatalf("%s was printed as %s and is lost", line.Key, line.Verdict)
+			case line.Of != nil && !stored[line.Of.Key]:
+				t.Fatalf("%s was printed as a duplicate of %s, which is lost",
+					line.Key, line.Of.Key)
+			}
+		}
+		mustRun(t, "dedup", "--index", killed, input)
+		if got := exported(t, killed); !slices.Equal(got, want) {
+			t.Fatalf("after a kill at line %d: %d documents, a clean run has %d", len(printed),
+				len(got), len(want))
+		}
+	}
+}
+
+// checkPassed checks the records that a killed dedup has passed through, and returns their keys.
+// They must be the first ones of whole, and must be stored. They must include all stored records
+// except one batch.
+func checkPassed(
+	t *testing.T, records, whole string, stored map[string]bool,
+) (passed map[string]bool) {
+	t.Helper()
+	if !strings.HasPrefix(whole, records) {
 		t.Fatal("the records are not the first ones of all")
 	}
-	keys := make(map[string]bool)
-	for line := range strings.Lines(passed) {
+	passed = make(map[string]bool)
+	for line := range strings.Lines(records) {
 		var record struct{ URL string }
-		if json.Unmarshal([]byte(line), &record) == nil { // otherwise the line is truncated
-			keys[record.URL] = true
+		if json.Unmarshal([]byte(line), &record) != nil {
+			continue // truncated by the kill
+		}
+		if passed[record.URL] = true; !stored[record.URL] {
+			t.Fatalf("%s was passed through and is lost", record.URL)
 		}
 	}
-	for key := range keys {
-		if !stored[key] {
-			t.Fatalf("%s was passed through and is lost", key)
-		}
-	}
-	for _, line := range printed {
-		if line.Verdict == "new" && !keys[line.Key] {
-			t.Fatalf("%s was printed as new and not passed through", line.Key)
-		}
-	}
-	if missing := len(stored) - len(keys); missing > maxBatch {
+	if missing := len(stored) - len(passed); missing > maxBatch {
 		t.Fatalf("%d records are stored and were not passed through", missing)
 	}
+	return passed
 }
 
 // runAndKill kills the process after it has printed some lines, and returns all printed lines.
@@ -189,8 +169,7 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Li
 	t.Helper()
 	cmd := process(args...)
 	stdout, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must(t, err, cmd.Start())
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
 		var line documents.Line
@@ -203,48 +182,4 @@ func runAndKill(t *testing.T, lines int, args ...string) (printed []documents.Li
 	}
 	cmd.Wait()
 	return printed
-}
-
-// TestImportPipes tests that import reads a pipe completely after it has detected the format. A
-// pipe cannot be opened again. Compressed input must be recognized.
-func TestImportPipes(t *testing.T) {
-	dir := t.TempDir()
-	made, docs := filepath.Join(dir, "made"), filepath.Join(dir, "docs.jsonl")
-	writeCopies(t, docs, 100, 1, rand.New(rand.NewPCG(testenv.Seed(t), 3)))
-	mustRun(t, "dedup", "--index", made, docs)
-	export := mustRun(t, "export", "--index", made)
-	list := listed(t, made)
-	inputs := map[string]string{
-		"list": list + strings.Repeat("\n", 70<<10), "export": export,
-		"gzip": testgen.Gzip(export), "zstd": testgen.Zstd(export),
-	}
-	for name, input := range inputs {
-		for _, argument := range []string{"-", "/dev/fd/"} {
-			r, w, err := os.Pipe()
-			must(t, err)
-			index := filepath.Join(dir, name+filepath.Base(argument))
-			if argument != "-" {
-				argument += fmt.Sprint(r.Fd())
-			}
-			go func() {
-				io.WriteString(w, input)
-				w.Close()
-			}()
-			var stderr bytes.Buffer
-			if code := run(t.Context(), []string{"import", "--index", index, argument},
-				&streams{r, io.Discard, &stderr}); code != exitDone {
-				t.Errorf("%s from %s: %d\n%s", name, argument, code, &stderr)
-				continue
-			}
-			r.Close()
-			want, got := export, mustRun(t, "export", "--index", index)
-			if name == "list" {
-				want, got = list, listed(t, index)
-			}
-			if got != want {
-				t.Errorf("%s from %s: %d bytes are stored, %d were given\n%s", name, argument,
-					len(got), len(want), &stderr)
-			}
-		}
-	}
 }

@@ -14,18 +14,15 @@ import (
 // TestQueryAnswersANamedPipe writes queries into a named pipe one by one. Each must be answered
 // before the next is written.
 func TestQueryAnswersANamedPipe(t *testing.T) {
-	dir := t.TempDir()
-	mustRun(t, "import", "--index", dir+"/ix", writeFile(t, "list", "00000000000000ff\tkey\n"))
-	pipe := filepath.Join(dir, "queries")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Skip(err)
-	}
+	dir, pipe := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "queries")
+	mustRun(t, "import", "--index", dir, writeFile(t, "list", "00000000000000ff\tkey\n"))
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	out, answers := io.Pipe()
 	go func() {
-		code := run(ctx, []string{"query", "--index", dir + "/ix", "--format", "fingerprints",
-			pipe}, &streams{nil, answers, io.Discard})
+		code := run(ctx, []string{"query", "--index", dir, "--format", "fingerprints", pipe},
+			&streams{nil, answers, io.Discard})
 		if answers.Close(); code != exitDone {
 			t.Errorf("exit code %d", code)
 		}

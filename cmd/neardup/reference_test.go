@@ -11,7 +11,7 @@ import (
 )
 
 // TestReference compares docs/reference/cli.md with the help of the subcommands. With -update, it
-// writes the file.
+// writes the file. Each subcommand must have an example, and no flag may tell its default twice.
 func TestReference(t *testing.T) {
 	const name = "../../docs/reference/cli.md"
 	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})
@@ -21,10 +21,14 @@ func TestReference(t *testing.T) {
 		"output and the exit codes.\n")
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&page, "\n## %s\n\n", strings.TrimSuffix(group.Title, ":"))
-		eachCommand(root, group.ID, func(cmd *cobra.Command) {
-			fmt.Fprintf(&page, "- [%s](#%[1]s): %s\n", cmd.Name(), cmd.Short)
-		})
-		eachCommand(root, group.ID, func(cmd *cobra.Command) { describeCommand(&page, cmd) })
+		var sections strings.Builder
+		for _, cmd := range root.Commands() {
+			if cmd.GroupID == group.ID {
+				fmt.Fprintf(&page, "- [%s](#%[1]s): %s\n", cmd.Name(), cmd.Short)
+				describeCommand(t, &sections, cmd)
+			}
+		}
+		page.WriteString(sections.String())
 	}
 	if *update {
 		must(t, os.WriteFile(name, []byte(page.String()), 0o666))
@@ -34,22 +38,17 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func eachCommand(root *cobra.Command, group string, do func(*cobra.Command)) {
-	for _, cmd := range root.Commands() {
-		if cmd.GroupID == group {
-			do(cmd)
-		}
-	}
-}
-
 // describeCommand writes the section of a subcommand.
-func describeCommand(page *strings.Builder, cmd *cobra.Command) {
+func describeCommand(t *testing.T, page *strings.Builder, cmd *cobra.Command) {
 	long := cmd.Long
 	if long == "" {
 		long = cmd.Short + "."
 	}
 	fmt.Fprintf(page, "\n### %s\n\n    neardup %s\n\n%s\n\n", cmd.Name(), cmd.Use,
 		strings.TrimSpace(long))
+	if !strings.Contains(cmd.Example, "neardup "+cmd.Name()) {
+		t.Errorf("%s has no example", cmd.Name())
+	}
 	for line := range strings.Lines(cmd.Example) {
 		page.WriteString("  " + line)
 	}
@@ -57,22 +56,9 @@ func describeCommand(page *strings.Builder, cmd *cobra.Command) {
 	for line := range strings.Lines(cmd.LocalFlags().FlagUsagesWrapped(92)) {
 		page.WriteString("    " + line)
 	}
-}
-
-// TestHelp checks that each subcommand has an example and that no flag tells its default twice.
-func TestHelp(t *testing.T) {
-	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})
-	for _, cmd := range root.Commands() {
-		if cmd.GroupID == "" {
-			continue
-		}
-		if !strings.Contains(cmd.Example, "neardup "+cmd.Name()) {
-			t.Errorf("%s has no example", cmd.Name())
-		}
-		for _, line := range strings.Split(cmd.LocalFlags().FlagUsages(), "\n") {
-			if strings.Count(line, "(default") > 1 {
-				t.Errorf("%s: %s", cmd.Name(), line)
-			}
+	for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) {
+		if strings.Count(line, "(default") > 1 {
+			t.Errorf("%s: %s", cmd.Name(), line)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -36,15 +35,16 @@ type served struct {
 }
 
 // startServe starts neardup serve.
-func startServe(t *testing.T, listen string, args ...string) *served {
+func startServe(t *testing.T, args ...string) *served {
 	t.Helper()
-	return started(t, listen, process(append([]string{"serve", "--listen", listen}, args...)...))
+	return started(t, freeAddress(t), process(append([]string{"serve"}, args...)...))
 }
 
 // started starts a serve command, and waits until it answers. Over TLS, the answer is that HTTP
 // is refused.
 func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 	t.Helper()
+	cmd.Args = append(cmd.Args, "--listen", listen)
 	s := &served{cmd: cmd, address: "http://" + listen, said: new(bytes.Buffer)}
 	cmd.Stderr = s.said
 	must(t, cmd.Start())
@@ -58,6 +58,16 @@ func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 	}
 	t.Fatalf("it does not answer: %s", s.said)
 	return nil
+}
+
+// limited returns a serve command in a shell that has run limit.
+func limited(t *testing.T, limit string, args ...string) *exec.Cmd {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no ulimit")
+	}
+	return exec.Command("sh",
+		append([]string{"-c", limit + ` && exec neardup serve "$@"`, "sh"}, args...)...)
 }
 
 // end ends the process with a signal and returns its exit code.
@@ -87,74 +97,50 @@ func racedDocument(n int) client.Document {
 		Fingerprint: fingerprint.Fingerprint(bits ^ 1<<(n%racerFamily)), Tokens: 100}
 }
 
-// isKept reports whether a document, which is checked once, was stored.
-func isKept(v client.Status) bool { return v == client.New || v == client.Unchanged }
-
-// raced is a verdict that a client received.
+// raced is a verdict that a client received on the n-th document.
 type raced struct {
-	group   int
-	key     string
-	verdict client.Status
-	of      string
+	n       int
+	verdict client.Verdict
 }
 
-// race is a client that checks documents from 16 goroutines, in an order of its own. It sends the
-// verdicts to told.
-func race(t *testing.T, address string, numbers []int, told chan<- raced) {
-	c, err := client.Open(t.Context(), address, &client.Options{RetryFor: 5 * time.Minute})
-	if err != nil {
-		t.Error(err)
-		return
+// race checks documents, one or eight at a time. It sends the verdicts to told.
+func race(t *testing.T, c *client.Client, numbers []int, size int, told chan<- raced) {
+	for part := range slices.Chunk(numbers, size) {
+		var docs []client.Document
+		for _, n := range part {
+			docs = append(docs, racedDocument(n))
+		}
+		verdicts, err := c.CheckDocuments(t.Context(), docs)
+		if err != nil {
+			t.Error(err)
+		}
+		for i, v := range verdicts {
+			told <- raced{part[i], v}
+		}
 	}
-	defer c.Close()
-	rand.New(rand.NewPCG(uint64(numbers[0]), 3)).Shuffle(len(numbers),
-		func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
-	var wg sync.WaitGroup
-	const racers = 16
-	for r := range racers {
-		wg.Go(func() {
-			for part := range slices.Chunk(numbers[len(numbers)*r/racers:len(numbers)*(r+1)/racers],
-				1+r%2*7) {
-				var docs []client.Document
-				for _, n := range part {
-					docs = append(docs, racedDocument(n))
-				}
-				verdicts, err := c.CheckDocuments(t.Context(), docs)
-				if err != nil {
-					t.Error(err)
-				}
-				for i, v := range verdicts {
-					told <- raced{part[i] / racerFamily, docs[i].Key, v.Status, v.Of.Key}
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // TestServeRace runs 64 goroutines of 4 clients while the server is killed, stopped and started
-// again. In each group of near-duplicates exactly one document is New, or Unchanged if the answer
-// New was lost. All others must be its duplicates, and the index must have exactly this document
-// at the end.
+// again. In each group of near-duplicates, the index must have exactly one document at the end.
+// This document must be New, or Unchanged if the answer New was lost. All others must be its
+// duplicates.
 func TestServeRace(t *testing.T) {
-	documents := 8000
-	switch {
-	case os.Getenv("NEARDUP_LONG") != "":
-		documents = 100_000
-	case testing.Short():
-		documents = 1500
-	}
-	const clients = 4
-	numbers := make([][]int, clients)
-	for n := range documents {
-		numbers[n%clients] = append(numbers[n%clients], n)
-	}
+	documents := testenv.Number(1500, 8000, 8000, 100_000)
 	ix, listen := filepath.Join(t.TempDir(), "ix"), freeAddress(t)
-	server := startServe(t, listen, "--index", ix)
+	server := started(t, listen, process("serve", "--index", ix))
 	told := make(chan raced, 1000)
 	var wg sync.WaitGroup
-	for _, own := range numbers {
-		wg.Go(func() { race(t, "http://"+listen, own, told) })
+	order := rand.New(rand.NewPCG(testenv.Seed(t), 3)).Perm(documents)
+	for ofClient := range slices.Chunk(order, documents/4) {
+		c, err := client.Open(t.Context(), server.address,
+			&client.Options{RetryFor: 5 * time.Minute})
+		must(t, err)
+		defer c.Close()
+		size := 1
+		for own := range slices.Chunk(ofClient, len(ofClient)/16+1) {
+			wg.Go(func() { race(t, c, own, size, told) })
+			size = 9 - size
+		}
 	}
 	go func() { wg.Wait(); close(told) }()
 	var all []raced
@@ -163,52 +149,45 @@ func TestServeRace(t *testing.T) {
 		switch len(all) {
 		case documents / 3:
 			server.end(syscall.SIGKILL)
-			server = startServe(t, listen, "--index", ix)
+			server = started(t, listen, process("serve", "--index", ix))
 		case documents * 2 / 3:
 			if code := server.end(syscall.SIGTERM); code != exitDone {
 				t.Errorf("SIGTERM: exit code %d, %s", code, server.said)
 			}
-			server = startServe(t, listen, "--index", ix)
+			server = started(t, listen, process("serve", "--index", ix))
 		}
-	}
-	if len(all) != documents {
-		t.Errorf("%d of %d documents have a verdict", len(all), documents)
 	}
 	if code := server.end(syscall.SIGTERM); code != exitDone {
 		t.Errorf("exit code %d", code)
 	}
-	first := make(map[int]string)
-	for _, line := range all {
-		if isKept(line.verdict) {
-			if before, found := first[line.group]; found {
-				t.Errorf("group %d: %s and %s are new", line.group, before, line.key)
-			}
-			first[line.group] = line.key
-		}
-	}
-	for _, line := range all {
-		if !isKept(line.verdict) && (line.verdict != client.Duplicate ||
-			line.of != first[line.group]) {
-			t.Errorf("%+v; %q is new", line, first[line.group])
-		}
-	}
-	want := slices.Sorted(maps.Values(first))
-	var got []string
+	stored := make(map[string]string) // the key of each group
 	for _, line := range exported(t, ix) {
 		_, key, _ := strings.Cut(line, "\t")
-		got = append(got, key)
+		group := key[strings.LastIndexByte(key, '/'):]
+		if stored[group] != "" {
+			t.Errorf("%s and %s are stored", stored[group], key)
+		}
+		stored[group] = key
 	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) || len(want) != documents/racerFamily {
-		t.Errorf("%d documents are stored, %d were new, of %d groups", len(got), len(want),
-			documents/racerFamily)
+	for _, line := range all {
+		key := racedDocument(line.n).Key
+		kept := stored[key[strings.LastIndexByte(key, '/'):]]
+		v := line.verdict
+		isNew := v.Status == client.New || v.Status == client.Unchanged
+		if isNew != (key == kept) || !isNew && (v.Status != client.Duplicate || v.Of.Key != kept) {
+			t.Errorf("%s: %+v; %q is stored", key, v, kept)
+		}
+	}
+	if len(all) != documents || len(stored) != documents/racerFamily {
+		t.Errorf("%d of %d documents have a verdict; %d of %d groups are stored", len(all),
+			documents, len(stored), documents/racerFamily)
 	}
 }
 
 // TestServeEndsInOrder tests that a request in progress is answered after SIGTERM. The process
 // must then end with exit code 0.
 func TestServeEndsInOrder(t *testing.T) {
-	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"))
+	server := startServe(t, "--index", filepath.Join(t.TempDir(), "ix"))
 	in, sent := io.Pipe()
 	answered := make(chan string, 1)
 	go func() {
@@ -239,39 +218,25 @@ func TestServeEndsInOrder(t *testing.T) {
 // TestServeEndsAfterFailedWrite tests that a server whose disk fails ends with exit code 1, so
 // that its supervisor restarts it. All acknowledged documents must be stored.
 func TestServeEndsAfterFailedWrite(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no ulimit")
-	}
-	listen, dir := freeAddress(t), filepath.Join(t.TempDir(), "ix")
-	cmd := process("serve", "--listen", listen, "--index", dir)
-	cmd.Path, cmd.Args = "/bin/sh",
-		append([]string{"sh", "-c", `trap "" XFSZ; ulimit -f 1024 && exec "$0" "$@"`, os.Args[0]},
-			cmd.Args[1:]...)
-	server := started(t, listen, cmd)
+	dir := filepath.Join(t.TempDir(), "ix")
+	server := started(t, freeAddress(t),
+		limited(t, `trap "" XFSZ; ulimit -f 1024`, "--index", dir))
 	c, err := client.Open(t.Context(), server.address, &client.Options{RetryFor: -1})
 	must(t, err)
 	defer c.Close()
 	acknowledged := 0
-	for n := 0; err == nil && n < 10_000; n += 100 {
-		docs := make([]client.Document, 100)
-		for i := range docs {
-			docs[i] = client.Document{Key: strings.Repeat("k", 1000) + fmt.Sprint(n+i),
-				Fingerprint: fingerprint.Fingerprint(rand.Uint64()), Tokens: 100}
-		}
-		var verdicts []client.Verdict
-		verdicts, err = c.CheckDocuments(t.Context(), docs)
-		acknowledged += len(verdicts)
+	for ; err == nil && acknowledged < 1000; acknowledged++ {
+		_, err = c.CheckDocuments(t.Context(), []client.Document{{Tokens: 100,
+			Key:         fmt.Sprintf("%060000d", acknowledged),
+			Fingerprint: fingerprint.Fingerprint(rand.Uint64())}})
 	}
+	acknowledged-- // the last one is an error
 	if !errors.Is(err, api.ErrFailed) {
 		t.Errorf("%d documents and no failed write: %v", acknowledged, err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- server.cmd.Wait() }()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		t.Fatal("the server continues after a failed write")
-	}
+	hang := time.AfterFunc(30*time.Second, func() { server.cmd.Process.Kill() })
+	defer hang.Stop()
+	server.cmd.Wait()
 	if code := server.cmd.ProcessState.ExitCode(); code != exitFailed ||
 		!strings.Contains(server.said.String(), "a write to the index failed") {
 		t.Errorf("exit code %d: %s", code, server.said)
@@ -287,29 +252,19 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 // TestServeFewOpenFiles tests that connections leave enough file descriptors to the index,
 // however few there are. Further connections wait.
 func TestServeFewOpenFiles(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no ulimit")
-	}
-	listen := freeAddress(t)
-	cmd := process("serve", "--listen", listen, "--index", filepath.Join(t.TempDir(), "ix"))
-	cmd.Path, cmd.Args = "/bin/sh",
-		append([]string{"sh", "-c", `ulimit -n 150 && exec "$0" "$@"`, os.Args[0]}, cmd.Args[1:]...)
-	s := started(t, listen, cmd)
+	s := started(t, freeAddress(t),
+		limited(t, "ulimit -n 150", "--index", filepath.Join(t.TempDir(), "ix")))
 	http.DefaultClient.CloseIdleConnections()
 	var wg sync.WaitGroup
 	for n := range 60 {
 		wg.Go(func() {
-			caller := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			r, err := caller.Post(s.address+"/v1/check", api.JSONLines,
-				strings.NewReader(fmt.Sprintf(`{"key":"%d","text":"words of page %d"}`, n, n)))
+			c, err := client.Open(t.Context(), s.address, &client.Options{RetryFor: -1})
+			if err == nil {
+				_, err = c.Check(t.Context(), client.Page{URL: fmt.Sprint(n), Body: []byte("words")})
+				c.Close()
+			}
 			if err != nil {
 				t.Error(err)
-				return
-			}
-			defer r.Body.Close()
-			if said, err := io.ReadAll(r.Body); err != nil ||
-				!strings.Contains(string(said), `"verdict"`) {
-				t.Errorf("%s, %v", said, err)
 			}
 		})
 	}
@@ -320,69 +275,27 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 }
 
-// TestServeLog tests that the access log has one line per call.
-func TestServeLog(t *testing.T) {
-	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"),
-		"--access-log")
-	r, err := http.Get(server.address + "/v1/document?key=none")
-	must(t, err)
-	r.Body.Close()
-	r, err = http.Post(server.address+"/v1/check", api.JSONLines,
-		strings.NewReader(`{"key":"a","text":"some words"}`+"\n"+`{"key":"b","text":""}`))
-	must(t, err)
-	r.Body.Close()
-	if code := server.end(syscall.SIGTERM); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
-	var calls []string
-	for line := range strings.Lines(server.said.String()) {
-		var call struct {
-			Msg, Call, From, Error string
-			Status, Documents      int
-			Took                   int64
-		}
-		if err := json.Unmarshal([]byte(line), &call); err != nil {
-			t.Errorf("%v: %s", err, line)
-		}
-		if call.Msg == "call" {
-			if !strings.HasPrefix(call.From, "127.0.0.1:") || call.Took <= 0 {
-				t.Error(line)
-			}
-			calls = append(calls, fmt.Sprint(call.Call, " ", call.Status, " ", call.Documents,
-				" ", call.Error))
-		}
-	}
-	if want := []string{`get 404 0 no document has the key "none": duplicates and skipped pages are not stored; to find out which stored page one resembles, send it to POST /v1/explain`, "check 200 2 "}; !slices.Equal(calls, want) {
-		t.Errorf("%q, want %q", calls, want)
-	}
-}
+// secret is the token of a server.
+const secret = "0123456789abcdef"
 
 // TestServeAsDeployed tests that the systemd unit and the Docker image start a server.
 func TestServeAsDeployed(t *testing.T) {
-	unit, err := os.ReadFile("../../docs/serve/neardup.service")
-	must(t, err)
-	docker, err := os.ReadFile("../../Dockerfile")
-	must(t, err)
-	_, command, _ := strings.Cut(string(unit), "\nExecStart=/usr/local/bin/neardup ")
+	_, command, _ := strings.Cut(readFile(t, "../../docs/serve/neardup.service"),
+		"\nExecStart=/usr/local/bin/neardup ")
 	command, _, _ = strings.Cut(command, "\n")
 	var image []string
-	_, cmd, _ := strings.Cut(string(docker), "\nCMD ")
+	_, cmd, _ := strings.Cut(readFile(t, "../../Dockerfile"), "\nCMD ")
 	must(t, json.Unmarshal([]byte(cmd), &image))
 	for what, args := range map[string][]string{"unit": strings.Fields(command), "image": image} {
-		dir, token, listen := t.TempDir(), writeFile(t, "token", "0123456789abcdef\n"),
-			freeAddress(t)
+		dir, token, listen := t.TempDir(), writeFile(t, "token", secret+"\n"), freeAddress(t)
 		in := strings.NewReplacer("${CREDENTIALS_DIRECTORY}/token", token, "/token", token,
 			"/var/lib/neardup/pages.neardup", dir+"/pages.neardup", "/var/lib/neardup", dir,
 			"pages.neardup", dir+"/pages.neardup", ":7490", listen)
 		for i := range args {
 			args[i] = in.Replace(args[i])
 		}
-		if args[0] != "serve" {
-			t.Fatalf("%s: %q", what, args)
-		}
-		server := startServe(t, listen, args[1:]...)
-		c, err := client.Open(t.Context(), server.address,
-			&client.Options{Token: "0123456789abcdef"})
+		server := started(t, listen, process(args...))
+		c, err := client.Open(t.Context(), server.address, &client.Options{Token: secret})
 		if err != nil {
 			t.Fatal(what, err)
 		}
@@ -400,59 +313,45 @@ func TestServeAsDeployed(t *testing.T) {
 	}
 }
 
-// TestServeScrapy tests the Scrapy pipeline with a real server and a replacement for Scrapy. The
-// pipeline must drop duplicates, and keep unchanged, changed and skipped pages.
-func TestServeScrapy(t *testing.T) {
-	python := testenv.Program(t, "python3")
-	token := writeFile(t, "token", "0123456789abcdef\n")
-	server := startServe(t, freeAddress(t), "--index", filepath.Join(t.TempDir(), "ix"),
-		"--token-file", token)
-	crawl := exec.Command(python, "testdata/scrapy/crawl.py", server.address, "0123456789abcdef")
-	crawl.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
-	out, err := crawl.CombinedOutput()
-	if want := "kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"; err != nil ||
-		string(out) != want {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
-// TestServePython runs the Python example, also while the server is unavailable.
+// TestServePython tests the Python example and the Scrapy pipeline with a real server and a
+// replacement for Scrapy. Duplicates must be dropped. Unchanged, changed and skipped pages must be
+// kept.
 func TestServePython(t *testing.T) {
 	python := testenv.Program(t, "python3")
-	var pages strings.Builder
-	want := ""
+	var pages, kept strings.Builder
 	for n := range 600 {
 		fmt.Fprintf(&pages, `{"key":"%d","text":"page %d of many pages, that has number %d"}`+"\n",
 			n, n/2, n/2*7919)
 		if n%2 == 0 {
-			want += fmt.Sprintln(n)
+			fmt.Fprintln(&kept, n)
 		}
 	}
 	fmt.Fprintln(&pages, `{"key":"empty","text":""}`)
-	want += "empty\n" // skipped
-	file, token := writeFile(t, "pages.jsonl", pages.String()),
-		writeFile(t, "token", "0123456789abcdef\n")
-	listen, ix := freeAddress(t), filepath.Join(t.TempDir(), "ix")
-	startServe(t, listen, "--index", ix, "--max-distance", "0", "--token-file", token)
-	out, err := exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file,
-		"0123456789abcdef").CombinedOutput()
-	if err != nil || string(out) != want {
-		t.Errorf("%v, %d lines: %.300s", err, bytes.Count(out, []byte("\n")), out)
+	fmt.Fprintln(&kept, "empty") // skipped
+	file, token := writeFile(t, "pages.jsonl", pages.String()), writeFile(t, "token", secret+"\n")
+	server := startServe(t, "--index", filepath.Join(t.TempDir(), "ix"), "--max-distance", "0",
+		"--token-file", token)
+	check := []string{"../../docs/serve/check.py", server.address, file, secret}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{check, kept.String()},
+		{check, kept.String()}, // now unchanged
+		{[]string{"testdata/scrapy/crawl.py", server.address, secret},
+			"kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"},
+		{[]string{"testdata/scrapy/large.py", server.address, secret},
+			"skipped too large: 18500000 bytes, limit 1048576\n" +
+				"skipped too large: 18500000 bytes, limit 16777216\nnew\n"},
+	} {
+		run := exec.Command(python, test.args...)
+		run.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
+		if out, err := run.CombinedOutput(); err != nil || string(out) != test.want {
+			t.Errorf("%s: %v, %d lines: %.300s", test.args[0], err,
+				bytes.Count(out, []byte("\n")), out)
+		}
 	}
-	out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen, file,
-		"0123456789abcdef").CombinedOutput()
-	if err != nil || string(out) != want { // now unchanged
-		t.Errorf("again: %v, %.300s", err, out)
-	}
-	if out, err = exec.Command(python, "../../docs/serve/check.py", "http://"+listen,
-		file).CombinedOutput(); err == nil {
+	if out, err := exec.Command(python, check[:3]...).CombinedOutput(); err == nil {
 		t.Errorf("without the token: %s", out)
-	}
-	large := exec.Command(python, "testdata/scrapy/large.py", "http://"+listen, "0123456789abcdef")
-	large.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")
-	want = "skipped too large: 18500000 bytes, limit 1048576\nskipped too large: 18500000 bytes, " +
-		"limit 16777216\nnew\n"
-	if out, err = large.CombinedOutput(); err != nil || string(out) != want {
-		t.Errorf("large pages: %v, %s", err, out)
 	}
 }

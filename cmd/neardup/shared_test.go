@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/documents"
@@ -29,28 +26,21 @@ func TestDocumentsTwice(t *testing.T) {
 		data := testgen.Shared(t, "")
 		folders := []string{filepath.Join(data, "warc"), filepath.Join(data, "recrawls"),
 			filepath.Join(data, "pages")}
-		if testing.Short() {
-			folders = folders[:1]
-		} else if os.Getenv("NEARDUP_CI") == "" {
-			folders = folders[:2]
-		}
-		dedupTwice(t, folders...)
+		dedupTwice(t, folders[:testenv.Number(1, 2, 3, 3)]...)
 	})
 }
 
 func dedupTwice(t *testing.T, folders ...string) {
 	dir := filepath.Join(t.TempDir(), "ix")
 	args := append([]string{"dedup", "--index", dir}, folders...)
-	first := verdictsOf(t, args)
+	first := verdictsOf(t, args...)
 	stored := exported(t, dir)
-	second := verdictsOf(t, args)
-	again := exported(t, dir)
-
+	second := verdictsOf(t, args...)
+	if again := exported(t, dir); !slices.Equal(stored, again) {
+		t.Errorf("the second run changed the documents: %d, then %d", len(stored), len(again))
+	}
 	if len(first) != len(second) {
 		t.Fatalf("%d verdicts, then %d", len(first), len(second))
-	}
-	if !slices.Equal(stored, again) {
-		t.Errorf("the second run changed the documents: %d, then %d", len(stored), len(again))
 	}
 	changed := make(map[string]bool) // keys with several texts in the corpus
 	for _, v := range first {
@@ -58,9 +48,6 @@ func dedupTwice(t *testing.T, folders ...string) {
 	}
 	for i, f := range first {
 		s := second[i]
-		if f.Key != s.Key {
-			t.Fatalf("line %d is of %s, then of %s", i, f.Key, s.Key)
-		}
 		want := f.Verdict
 		switch {
 		case want == "new" && changed[f.Key]:
@@ -68,55 +55,49 @@ func dedupTwice(t *testing.T, folders ...string) {
 		case want == "new":
 			want = "unchanged"
 		}
-		if s.Verdict != want {
-			t.Errorf("%s: %s, then %s", f.Key, f.Verdict, s.Verdict)
+		if s.Key != f.Key || s.Verdict != want {
+			t.Fatalf("line %d: %s is %s, then %s is %s", i, f.Key, f.Verdict, s.Key, s.Verdict)
 		}
 	}
 }
 
-var accountLine = regexp.MustCompile(
-	`(?m)^(\d+) records in \d+ files: (\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
+var (
+	accountLine = regexp.MustCompile(`(?m)^(\d+) records in \d+ files: ` +
+		`(\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
+	countOfReason = regexp.MustCompile(` (\d+)(?:, |$)`)
+)
 
 // verdictsOf runs dedup, checks that its summary adds up, and returns its lines.
-func verdictsOf(t *testing.T, args []string) []documents.Line {
+func verdictsOf(t *testing.T, args ...string) []documents.Line {
 	t.Helper()
 	code, stdout, stderr := runHere("", args...)
 	account := accountLine.FindStringSubmatch(stderr)
 	if code != exitDone || account == nil {
 		t.Fatalf("exit code %d, want a summary of the records:\n%s", code, stderr)
 	}
-	records, compared, skips, byReason := atoi(t, account[1]), 0, atoi(t, account[6]), 0
-	for _, n := range account[2:6] {
-		compared += atoi(t, n)
+	number := func(digits string) int {
+		n, err := strconv.Atoi(digits)
+		must(t, err)
+		return n
 	}
-	for reason := range strings.SplitSeq(account[7], ", ") {
-		if reason != "" {
-			byReason += atoi(t, reason[strings.LastIndexByte(reason, ' ')+1:])
+	lines := linesOf(t, stdout)
+	counts := make(map[string]int)
+	for _, line := range lines {
+		counts[line.Verdict]++
+	}
+	compared := 0
+	for i, verdict := range []string{"new", "changed", "unchanged", "duplicate"} {
+		compared += counts[verdict]
+		if n := number(account[2+i]); counts[verdict] != n {
+			t.Errorf("%d lines are %s, want %d", counts[verdict], verdict, n)
 		}
 	}
-	if compared+skips != records || byReason != skips {
+	skips, byReason := number(account[6]), 0
+	for _, reason := range countOfReason.FindAllStringSubmatch(account[7], -1) {
+		byReason += number(reason[1])
+	}
+	if compared+skips != number(account[1]) || byReason != skips {
 		t.Errorf("does not add up: %s", account[0])
 	}
-	var lines []documents.Line
-	decoder := json.NewDecoder(strings.NewReader(stdout))
-	verdicts := 0
-	for decoder.More() {
-		var line documents.Line
-		must(t, decoder.Decode(&line))
-		if line.Verdict != documents.Skipped {
-			verdicts++
-		}
-		lines = append(lines, line)
-	}
-	if verdicts != compared {
-		t.Errorf("%d documents, and verdicts on %d", compared, verdicts)
-	}
 	return lines
-}
-
-func atoi(t *testing.T, s string) int {
-	t.Helper()
-	n, err := strconv.Atoi(s)
-	must(t, err)
-	return n
 }
