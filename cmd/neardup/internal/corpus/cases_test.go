@@ -1,18 +1,15 @@
 package corpus
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"text/template"
 
-	"github.com/cockroachdb/datadriven"
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // caseFuncs are the functions of the templates in testdata/cases.
@@ -53,76 +50,46 @@ func position(n int, s string) int {
 	return n
 }
 
-// escapes matches the escapes in a line, and the templates, which may have escapes of their own.
-var escapes = regexp.MustCompile(`\{\{.*?\}\}|\\(x..|[nrt])`)
-
-// expand returns the input that a line stands for.
-func expand(t *testing.T, line string, escaped bool) string {
-	t.Helper()
-	if escaped {
-		line = escapes.ReplaceAllStringFunc(line, func(part string) string {
-			if part[0] == '\\' {
-				part, _ = strconv.Unquote(`"` + part + `"`)
-			}
-			return part
+// TestCases reads the inputs in testdata/cases.
+func TestCases(t *testing.T) {
+	commands := testenv.Commands{
+		"folder":      func(t *testing.T, in []string) []string { return readFolder(t, Detect, in) },
+		"warc-folder": func(t *testing.T, in []string) []string { return readFolder(t, WARC, in) },
+		"lists": func(t *testing.T, in []string) []string {
+			return describeList(readChunks(t, Options{}, folderOf(t, in), nil))
+		},
+	}
+	for name, read := range caseReaders {
+		commands[name] = testenv.Each(func(t *testing.T, input string) []string {
+			return abbreviated(read(t, input), page, "PAGE")
 		})
 	}
-	var b strings.Builder
-	parsed, err := template.New("").Funcs(caseFuncs).Parse(line)
-	must(t, err)
-	must(t, parsed.Execute(&b, nil))
-	return b.String()
+	testenv.Cases(t, "testdata/cases", caseFuncs, commands)
 }
 
-// TestCases reads the inputs in testdata/cases, one per line, and returns a line per input. With
-// -rewrite it rewrites the results.
-func TestCases(t *testing.T) {
-	datadriven.Walk(t, "testdata/cases", func(t *testing.T, path string) {
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			if d.Cmd == "folder" || d.Cmd == "lists" {
-				return readFolder(t, d)
-			}
-			read, ok := caseReaders[d.Cmd]
-			if !ok {
-				t.Fatalf("%s: there is no command %q", d.Pos, d.Cmd)
-			}
-			var results []string
-			for line := range strings.SplitSeq(d.Input, "\n") {
-				texts := quoted(read(t, expand(t, line, !strings.HasPrefix(d.Cmd, "json"))))
-				results = append(results, cmp.Or(strings.Join(texts, "; "), "no records"))
-			}
-			if len(results) > 1 && len(slices.Compact(slices.Clone(results))) == 1 {
-				return "each: " + results[0]
-			}
-			return strings.Join(results, "\n")
-		})
-	})
-}
-
-// quoted quotes texts without quotation marks, and abbreviates the page.
-func quoted(texts []string) []string {
-	for i, text := range texts {
-		text = strconv.Quote(strings.ReplaceAll(text, page, "PAGE"))
-		texts[i] = strings.TrimLeft(text[1:len(text)-1], " ")
+// abbreviated replaces old by new in texts.
+func abbreviated(texts []string, old, new string) []string {
+	for i := range texts {
+		texts[i] = strings.ReplaceAll(texts[i], old, new)
 	}
 	return texts
 }
 
-// readFolder reads a folder of the files that are the lines of a case.
-func readFolder(t *testing.T, d *datadriven.TestData) string {
+// folderOf returns a folder of files. Each line is a name and a content.
+func folderOf(t *testing.T, lines []string) string {
 	files := make(map[string]string)
-	for line := range strings.SplitSeq(d.Input, "\n") {
+	for _, line := range lines {
 		name, content, _ := strings.Cut(line, " ")
-		files[name] = expand(t, content, true)
+		files[name] = content
 	}
-	folder := writeFiles(t, files)
-	if d.Cmd == "folder" {
-		var format string
-		d.MaybeScanArgs(t, "format", &format)
-		texts := readInput(t, Options{Format: Format(format)}, folder)
-		return strings.ReplaceAll(strings.Join(quoted(texts), "\n"), filepath.ToSlash(folder), "@")
-	}
-	return strings.Join(describeList(readChunks(t, Options{}, folder, nil)), "\n")
+	return writeFiles(t, files)
+}
+
+func readFolder(t *testing.T, format Format, lines []string) []string {
+	folder := folderOf(t, lines)
+	texts := readInput(t, Options{Format: format}, folder)
+	texts = abbreviated(abbreviated(texts, page, "PAGE"), filepath.ToSlash(folder), "@")
+	return testenv.Quoted(texts)
 }
 
 // describeList returns the number, the fingerprint and the key of each line of a list, and then the
@@ -221,11 +188,7 @@ var caseReaders = map[string]func(t *testing.T, input string) []string{
 	"file": func(t *testing.T, input string) []string {
 		name, content, _ := strings.Cut(input, " ")
 		path := filepath.Join(writeFiles(t, map[string]string{name: content}), name)
-		result := readInput(t, Options{}, path)
-		for i := range result {
-			result[i] = strings.ReplaceAll(result[i], filepath.ToSlash(path), "@")
-		}
-		return result
+		return abbreviated(readInput(t, Options{}, path), filepath.ToSlash(path), "@")
 	},
 }
 
