@@ -3,6 +3,8 @@ package page
 import (
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestDetectShortTexts decodes a sentence or two in each encoding that detect
@@ -42,7 +44,8 @@ func TestDetectShortTexts(t *testing.T) {
 		{"windows-1252", "März"}, {"windows-1252", "café · crème brûlée"},
 		{"windows-1252", "Größe 20²"},
 	} {
-		body := encode(t, test.text, test.label)
+		body, err := encode(test.label, test.text)
+		testenv.Must(t, err)
 		for _, page := range []string{body,
 			"<!DOCTYPE html><title>Ferry</title><style>p{color:red}</style><div class=main><p>" +
 				body + "</p></div>"} {

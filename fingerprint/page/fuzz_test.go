@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,4 +95,22 @@ func subsequence(s, in string) bool {
 		}
 	}
 	return true
+}
+
+// checkLines checks that a main text, after an optional title, consists of lines of the visible
+// text in their order.
+func checkLines(t *testing.T, title, main, visible string) {
+	t.Helper()
+	if main != visible && title != "" {
+		main = strings.TrimPrefix(strings.TrimPrefix(main, title), "\n")
+	}
+	rest := strings.Split(visible, "\n")
+	for line := range strings.SplitSeq(main, "\n") {
+		at := slices.Index(rest, line)
+		if at < 0 {
+			t.Fatalf("%q of the main text is not in the visible text %q, or not in that place",
+				line, visible)
+		}
+		rest = rest[at+1:]
+	}
 }

@@ -31,69 +31,35 @@ func asParagraphs(paragraphs []string) string {
 	return "<p>" + strings.Join(paragraphs, "</p>\n<p>") + "</p>"
 }
 
-// hidings are the ways in which pages hold text that a browser shows only after a
-// script ran, or if scripts do not run, or in another document or tree.
-var hidings = map[string]func(part int, content string) string{
-	"React segment": func(i int, s string) string {
-		return fmt.Sprintf(
-			`<div hidden id="S:%x">%s</div><script>$RC("B:%[1]x","S:%[1]x")</script>`, i, s)
-	},
-	"React table segment": func(i int, s string) string {
-		return fmt.Sprintf(`<table hidden id="S:%x"><tr><td>%s</td></tr></table>`, i, s)
-	},
-	"Solid template": func(i int, s string) string {
-		return fmt.Sprintf(`<template id="0-%d">%s</template><script>$df("0-%[1]d")</script>`, i, s)
-	},
-	"shadow root": func(_ int, s string) string {
-		return `<x-article><template shadowrootmode="open"><style>p{}</style>` + s +
-			`</template></x-article>`
-	},
-	"hidden": func(_ int, s string) string { return "<div hidden>" + s + "</div>" },
-	"hidden until found": func(_ int, s string) string {
-		return "<section hidden='until-found'>" + s + "</section>"
-	},
-	"hidden element": func(_ int, s string) string {
-		return "<x-article hidden>" + s + "</x-article>"
-	},
-	"display none": func(i int, s string) string {
-		return fmt.Sprintf(`<div id="tab%d" style="color:red;display: none">%s</div>`, i, s)
-	},
-	"hidden twice": func(_ int, s string) string {
-		return `<div hidden><div style="display:none">` +
-			s + `</div></div>`
-	},
-	"visibility": func(_ int, s string) string {
-		return `<div style="visibility:hidden;position:absolute;top:-9999px">` + s + `</div>`
-	},
-	"opacity": func(_ int, s string) string {
-		return `<div class="async-hide" style="opacity:0">` + s + `</div>`
-	},
-	"aria-hidden": func(_ int, s string) string {
-		return `<div aria-hidden="true">` + s + `</div>`
-	},
-	"dialog": func(_ int, s string) string { return "<dialog>" + s + "</dialog>" },
-	"details": func(_ int, s string) string {
-		return "<details><summary>More</summary>" + s + "</details>"
-	},
-	"noscript": func(_ int, s string) string { return "<noscript>" + s + "</noscript>" },
-	"escaped noscript": func(_ int, s string) string {
-		return "<noscript>" + html.EscapeString(s) + "</noscript>"
-	},
-	"navigation": func(_ int, s string) string {
-		return `<nav aria-label="contents">` + s + "</nav>"
-	},
-	"srcdoc": func(_ int, s string) string {
-		return `<iframe srcdoc="` + html.EscapeString("<!DOCTYPE html><title>x</title><body>"+s) +
-			`"></iframe>`
-	},
-	"foreignObject": func(_ int, s string) string {
-		return "<svg><g><foreignObject><div>" + s + "</div></foreignObject></g></svg>"
-	},
-	"never closed": func(_ int, s string) string { return "<div><div hidden>" + s },
-	"textarea": func(_ int, s string) string {
-		return "<textarea style='display:none'>" + s +
-			"</textarea>"
-	},
+// hidings are the ways in which pages hold text that a browser shows only after a script ran, or if
+// scripts do not run, or in another document or tree. PART is the number of the part.
+var hidings = map[string]string{
+	"React segment": `<div hidden id="S:PART">CONTENT</div>` +
+		`<script>$RC("B:PART","S:PART")</script>`,
+	"React table segment": `<table hidden id="S:PART"><tr><td>CONTENT</td></tr></table>`,
+	"Solid template": `<template id="0-PART">CONTENT</template>` +
+		`<script>$df("0-PART")</script>`,
+	"shadow root": `<x-article><template shadowrootmode="open"><style>p{}</style>CONTENT` +
+		`</template></x-article>`,
+	"hidden":             `<div hidden>CONTENT</div>`,
+	"hidden until found": `<section hidden='until-found'>CONTENT</section>`,
+	"hidden element":     `<x-article hidden>CONTENT</x-article>`,
+	"display none":       `<div id="tabPART" style="color:red;display: none">CONTENT</div>`,
+	"hidden twice":       `<div hidden><div style="display:none">CONTENT</div></div>`,
+	"visibility": `<div style="visibility:hidden;position:absolute;top:-9999px">` +
+		`CONTENT</div>`,
+	"opacity":          `<div class="async-hide" style="opacity:0">CONTENT</div>`,
+	"aria-hidden":      `<div aria-hidden="true">CONTENT</div>`,
+	"dialog":           `<dialog>CONTENT</dialog>`,
+	"details":          `<details><summary>More</summary>CONTENT</details>`,
+	"noscript":         `<noscript>CONTENT</noscript>`,
+	"escaped noscript": `<noscript>ESCAPED</noscript>`,
+	"navigation":       `<nav aria-label="contents">CONTENT</nav>`,
+	"srcdoc": `<iframe srcdoc="&lt;!DOCTYPE html>&lt;title>x&lt;/title>&lt;body>ESCAPED">` +
+		`</iframe>`,
+	"foreignObject": `<svg><g><foreignObject><div>CONTENT</div></foreignObject></g></svg>`,
+	"never closed":  `<div><div hidden>CONTENT`,
+	"textarea":      `<textarea style='display:none'>CONTENT</textarea>`,
 }
 
 // placeholders has the markup of the placeholders that frameworks send.
@@ -123,13 +89,13 @@ func TestHiddenArticle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	for mode, sizes := range sizes {
 		signer := newSigner(t, mode, fingerprint.Options{})
-		for hiding, hide := range hidings {
+		for hiding := range hidings {
 			for _, words := range sizes {
 				for _, framed := range []int{20, 100, 250, 500} {
 					frame, article := madeText(rng, framed), madeText(rng, words)
 					shown := signer.SignKind(HTML, "",
 						madePage(frame, "", asParagraphs(article), ""))
-					for place, page := range hiddenPages(mode, hiding, hide, frame, article) {
+					for place, page := range hiddenPages(mode, hiding, frame, article) {
 						at := fmt.Sprintf("%s, %s, article of %d words %s, frame of %d",
 							mode.name(), hiding, words, place, framed)
 						text := signer.Text(HTML, "", page)
@@ -150,14 +116,14 @@ func TestHiddenArticle(t *testing.T) {
 }
 
 // hiddenPages returns pages that hide an article, by the place of the article.
-func hiddenPages(
-	mode TextMode, hiding string, hide func(int, string) string, frame, article []string,
-) map[string][]byte {
+func hiddenPages(mode TextMode, hiding string, frame, article []string) map[string][]byte {
 	hidden := func(parts int) string {
 		var b strings.Builder
 		for i := range parts {
 			if from, to := i*len(article)/parts, (i+1)*len(article)/parts; from < to {
-				b.WriteString(hide(i, asParagraphs(article[from:to])))
+				content := asParagraphs(article[from:to])
+				b.WriteString(strings.NewReplacer("PART", fmt.Sprint(i), "CONTENT", content,
+					"ESCAPED", html.EscapeString(content)).Replace(hidings[hiding]))
 			}
 		}
 		return b.String()

@@ -25,7 +25,7 @@
 // encoding becomes at most three bytes of UTF-8. A page in UTF-8 is not copied. The text with the
 // title is at most 3 times as large, too: no character reference grows by more than a fifth, and a
 // zero byte in a title becomes U+FFFD. Including working memory, the package needs up to 24 times
-// the size of a page. TestHostilePages checks this bound.
+// the size of a page. TestCases checks this bound for the pages in testdata/cases/hostile.
 //
 // All functions are safe for concurrent use and keep no reference to body.
 package page

@@ -10,40 +10,6 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-func textWithoutURLs(text string) string {
-	var w textWriter
-	return string(w.withoutURLs([]byte(text)))
-}
-
-func TestWithoutURLs(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"", ""},
-		{"no address: a/b, [c] (d) www", "no address: a/b, [c] (d) www"},
-		{"see https://example.com/a?b=c#d for more", "see   for more"},
-		{"HTTP://EXAMPLE.COM, git+ssh://a.b/c.", "   "},
-		{"(ftp://a.b/c_(d)) e", "(  e"},
-		{"<https://a.b/c>d", "< >d"},
-		{"请访问https://例.com和https://a.b/c了解", "请访问https://例.com和 了解"},
-		{"www.example.com/a and awww.b and www. and 'www.c'", "  and awww.b and www. and ' "},
-		{"a[b](/c/d)e", "a[b]( )e"},
-		{"[https://a.b](https://a.b/)c", "[ ]( )c"},
-		{`![b](c.png "Title (d)")e`, `![b](  "Title (d)")e`},
-		{"[b](c_(d)_(e))f", "[b]( )f"},
-		{"x[i](y + z), [b](c", "x[i](y + z), [b](c"},
-		{"[b]() [c]( d)", "[b]() [c]( d)"},
-		{"[![a](b)](c)", "[![a]( )]( )"},
-		{"[1]: https://a.b 'Title'", "[1]:   'Title'"},
-		{"://a http:// a://", "://a http:// a://"},
-		{"1http://a-b.c http://a://b www.http://c ahttp://www.d", "1       "},
-		{"a\x00http://b\xffhttp://c", "a\x00 \xff "},
-		{"mail@example.com, example.com/a, 12:30", "mail@example.com, example.com/a, 12:30"},
-	} {
-		if got := textWithoutURLs(test.text); got != test.want {
-			t.Errorf("%q: %q, want %q", test.text, got, test.want)
-		}
-	}
-}
-
 var anyURL = regexp.MustCompile(
 	"[A-Za-z][A-Za-z0-9+.-]*://[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|" +
 		"(^|[^0-9A-Za-z])www\\.[^\\x00- \"<>\\[\\]{}|\\\\^`\\x7f-\\x{10ffff}]|\\]\\([a-z/]+\\)")

@@ -16,7 +16,7 @@ import (
 type Commands map[string]func(t *testing.T, inputs []string) []string
 
 // escapes matches the escapes in a line, and the templates, which may have escapes of their own.
-var escapes = regexp.MustCompile(`\{\{.*?\}\}|\\(x..|[nrt])`)
+var escapes = regexp.MustCompile(`\{\{.*?\}\}|\\(x..|u.{4}|U.{8}|[nrt])`)
 
 // Cases runs the cases in the files of a folder with package datadriven. Each input line is a
 // template. Escapes such as \n and \xff stand for bytes, unless the command has the argument raw.
@@ -61,8 +61,8 @@ func Each(run func(t *testing.T, input string) []string) func(*testing.T, []stri
 	return func(t *testing.T, inputs []string) (results []string) {
 		for _, input := range inputs {
 			result := strings.Join(Quoted(run(t, input)), "; ")
-			if result == "" {
-				result = "nothing"
+			if strings.TrimSpace(result) == "" {
+				result = strconv.Quote(result)
 			}
 			results = append(results, result)
 		}
@@ -74,7 +74,7 @@ func Each(run func(t *testing.T, input string) []string) func(*testing.T, []stri
 func Quoted(texts []string) []string {
 	for i, text := range texts {
 		text = strconv.Quote(text)
-		texts[i] = strings.TrimSpace(text[1 : len(text)-1])
+		texts[i] = text[1 : len(text)-1]
 	}
 	return texts
 }

@@ -67,10 +67,10 @@ func TestCases(t *testing.T) {
 	testenv.Cases(t, "testdata/cases", caseFuncs, commands)
 }
 
-// abbreviated replaces old by new in texts.
+// abbreviated replaces old by new in texts, and removes the space after an empty key.
 func abbreviated(texts []string, old, new string) []string {
 	for i := range texts {
-		texts[i] = strings.ReplaceAll(texts[i], old, new)
+		texts[i] = strings.TrimLeft(strings.ReplaceAll(texts[i], old, new), " ")
 	}
 	return texts
 }
