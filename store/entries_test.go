@@ -13,7 +13,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/duplicates"
-	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
@@ -147,7 +146,8 @@ func (m *model) packFrozen(t testing.TB, s *Store) *Rewrite {
 
 // pack packs the frozen epoch of the model, without the IDs that were removed in that epoch.
 func (m *model) pack() {
-	m.entries = slices.DeleteFunc(m.entries, func(e modelEntry) bool { return m.isRemoved(e.id, 1) })
+	m.entries = slices.DeleteFunc(m.entries,
+		func(e modelEntry) bool { return m.isRemoved(e.id, 1) })
 	for i := range m.entries {
 		m.entries[i].epoch = max(m.entries[i].epoch-1, packed)
 	}
@@ -469,49 +469,6 @@ func TestScanOfManyCopies(t *testing.T) {
 			t.Errorf("a scan that is stopped at 4 yields %x", got)
 		}
 	})
-}
-
-// TestBrokenEntries reads entries that no writer makes.
-func TestBrokenEntries(t *testing.T) {
-	read := map[string]func(v *View) []error{
-		"entries": func(v *View) []error { return []error{errOf(v.Entries(0)), errOf(v.Postings(0))} },
-		"live":    func(v *View) []error { return []error{errOf(v.Live(0, 1))} },
-		"removed": func(v *View) []error {
-			return []error{errOf(v.RemovedIn(0)), errOf(v.Postings(0))}
-		},
-		"keys":    func(v *View) []error { return []error{errOf(v.Keys())} },
-		"records": func(v *View) []error { return []error{errOf(v.Records(0))} },
-	}
-	live, removed := liveKey(evenKeyspace, 5, 1), tableKey(evenKeyspace, removedTable, 1<<63)
-	for what, c := range map[string]struct {
-		kind       string
-		key, value []byte
-	}{
-		"live entry without an ID": {"entries", live[:tableKeyLen], nil},
-		"live entry with ID 0":     {"entries", liveKey(evenKeyspace, 5, 0), nil},
-		"live entry with a value":  {"entries", live, []byte{1}},
-		"live entry too long":      {"entries", append(live, 0), nil},
-		"entry too long":           {"live", append(tableKey(evenKeyspace, 1, 5), 0), nil},
-		"entry with a value":       {"live", tableKey(evenKeyspace, 1, 5), []byte{1}},
-		"removed ID too short":     {"removed", removed[:8], nil},
-		"removed ID too long":      {"removed", append(removed, 0), nil},
-		"key without an ID":        {"keys", keyKey(5, 1)[:9], nil},
-		"key too long":             {"keys", append(keyKey(5, 1), 0), nil},
-		"document without an ID":   {"records", documentKey(1 << 63)[:8], nil},
-		"document with ID 0":       {"records", documentKey(0), new(Record).appendTo(nil)},
-		"document without record":  {"records", documentKey(5), nil},
-	} {
-		s := openMem(t)
-		apply(t, s, true, func(b *Batch) { b.SetLive(5, 2); b.SetLive(6, 3) })
-		must(t, s.db.Set(c.key, c.value, nil))
-		inView(t, s, func(v *View) {
-			for i, err := range read[c.kind](v) {
-				if !errors.Is(err, fault.ErrCorrupt) {
-					t.Errorf("%s, %s %d: %v", what, c.kind, i, err)
-				}
-			}
-		})
-	}
 }
 
 // errOf returns the error of an iterator.

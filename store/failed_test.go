@@ -132,12 +132,12 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 		left := crash(crashed)
 		disk := newBreakable(left, fails)
 		disk.broken.Store(true)
-		before := contentsOf(t, left)
+		before := filesOf(t, left, "")
 		for range 3 {
 			if _, err := Open("ix", Options{FS: disk}); !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("%s: %v", what, err)
 			}
-			if after := contentsOf(t, left); !slices.Equal(after, before) {
+			if after := filesOf(t, left, ""); !slices.Equal(after, before) {
 				t.Errorf("%s: the files are %q, and were %q", what, after, before)
 			}
 		}
@@ -146,15 +146,6 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 			t.Errorf("%s: %d documents of %d", what, n, documents)
 		}
 	}
-}
-
-// contentsOf returns the sorted names of the files of the store.
-func contentsOf(t *testing.T, fsys vfs.FS) []string {
-	t.Helper()
-	names, err := fsys.List("ix")
-	must(t, err)
-	slices.Sort(names)
-	return names
 }
 
 // TestOpenRemovesLeftoverFilesFirst tests that the files of an interrupted compaction are removed
@@ -171,7 +162,7 @@ func TestOpenRemovesLeftoverFilesFirst(t *testing.T) {
 	if n := recordsAfter(t, disk); n != documents {
 		t.Errorf("%d documents of %d", n, documents)
 	}
-	if names := contentsOf(t, left); slices.Contains(names, incomingDir) {
+	if names := filesOf(t, left, ""); slices.Contains(names, incomingDir) {
 		t.Errorf("left are %q", names)
 	}
 }
@@ -184,7 +175,8 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 	if testing.Short() {
 		step = 7
 	}
-	for documents, files := range map[uint64]*crashfs.FS{0: crashfs.New(), 20: crashedAfter(t, 20)} {
+	for documents, files := range map[uint64]*crashfs.FS{0: crashfs.New(),
+		20: crashedAfter(t, 20)} {
 		refused, tried := 0, 0
 		for _, permanent := range []bool{false, true} {
 			for at := int64(0); ; at += step {

@@ -28,9 +28,9 @@ func changedKey(t *rapid.T, key []byte) []byte {
 	return key
 }
 
-// TestComparer checks Pebble's requirements of a Comparer on pairs of random keys. Pebble's own check
-// gets no suffixes: with suffixes it demands that a key without its first bytes splits at the same
-// place. Pebble needs that for synthetic prefixes only, which this package does not use.
+// TestComparer checks Pebble's requirements of a Comparer on pairs of random keys. Pebble's own
+// check gets no suffixes: with suffixes it demands that a key without its first bytes splits at the
+// same place. Pebble needs that for synthetic prefixes only, which this package does not use.
 func TestComparer(t *testing.T) {
 	c := comparer
 	rapid.Check(t, func(t *rapid.T) {

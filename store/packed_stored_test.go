@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/store/internal/block"
 )
 
@@ -98,25 +97,18 @@ func (s *storedTable) open(t fatal, a *arena) *PackedTable {
 	return p
 }
 
-// inView reads a database with this table, between two others.
-func (s *storedTable) inView(t fatal, p *PackedTable, read func(v *View)) {
-	t.Helper()
-	entries := maps.Clone(s.values)
-	for _, table := range []int{s.table - 1, s.table + 1} {
-		entries[string(tableKey(packedKeyspace, table, 12345))] = []byte("of another table")
+// scan reads all blocks in the order of their keys.
+func (s *storedTable) scan(p *PackedTable) error {
+	r := newBlockReader(p, 0)
+	for _, key := range slices.Sorted(maps.Keys(s.values)) {
+		if key[0] != packedKeyspace {
+			continue
+		}
+		if _, err := r.decode([]byte(key), s.values[key]); err != nil {
+			return err
+		}
 	}
-	db, err := pebble.Open(
-		"", &pebble.Options{FS: vfs.NewMem(), Logger: pebbleLogger{}, Comparer: comparer})
-	must(t, err)
-	for key, value := range entries {
-		must(t, db.Set([]byte(key), value, pebble.NoSync))
-	}
-	it, err := db.NewIter(nil)
-	must(t, err)
-	packed := make([]*PackedTable, s.table+1)
-	packed[s.table] = p
-	read(newView(it, packed, []byte{evenKeyspace}))
-	must(t, it.Close(), db.Close())
+	return r.end()
 }
 
 func randomFingerprints(n int, seed uint64) []uint64 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -84,11 +85,7 @@ func TestPackedTable(t *testing.T) {
 func TestEmptyPackedTable(t *testing.T) {
 	s := storeTable(t, 0, nil, nil, 0)
 	p := s.open(t, openArena(0))
-	s.inView(t, p, func(v *View) {
-		for range v.packedBlocks(s.table, 0) {
-			t.Error("a block, or an error")
-		}
-	})
+	must(t, s.scan(p))
 	for _, fp := range []uint64{0, 1, ^uint64(0)} {
 		_, _, found, err := p.locate(fp)
 		ids, postingErr := p.posting(fp)
@@ -98,7 +95,8 @@ func TestEmptyPackedTable(t *testing.T) {
 	}
 }
 
-// Blocks that are not what the directory says.
+// TestBrokenPackedBlocks reads a block that does not fit to the directory. A reader of the block
+// must get the error, and the arena must not get the block. A scan must also count fingerprints.
 func TestBrokenPackedBlocks(t *testing.T) {
 	fps := randomFingerprints(100, 1)
 	whole := storeTable(t, 1, fps, nil, 64)
@@ -107,101 +105,48 @@ func TestBrokenPackedBlocks(t *testing.T) {
 		ids[i] = NewIDs(uint64(i + 1))
 	}
 	withPostings := storeTable(t, 0, fps, ids, 64)
-	const broken = 2
-	set := func(value []byte) func(*storedTable) {
-		return func(s *storedTable) { s.values[s.blockKey(broken)] = value }
-	}
-	for _, test := range []struct {
-		name    string
-		from    *storedTable
-		change  func(*storedTable)
-		message string
+	const broken = 2 // a block
+	value := whole.values[whole.blockKey(broken)]
+	for message, test := range map[string]struct {
+		from  *storedTable
+		value []byte // nil: no block
 	}{
-		{"missing", whole, func(s *storedTable) { delete(s.values, s.blockKey(broken)) },
-			"missing"},
-		{"empty", whole, set([]byte{}), "empty"},
-		{"cut off", whole, func(s *storedTable) {
-			value := s.values[s.blockKey(broken)]
-			s.values[s.blockKey(broken)] = value[:len(value)-1]
-		}, "bytes"},
-		{"of the next key", whole, set(whole.values[whole.blockKey(broken+1)]), "ends with"},
-		{"more at its beginning", whole,
-			set(blockOf(t, whole.lasts[broken-1], whole.lasts[broken])), "begins with"},
-		{"Huffman", whole, set([]byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}), "unknown codec"},
-		{"postings", whole, set(withPostings.values[withPostings.blockKey(broken)]), "postings"},
-		{"no postings", withPostings, set(blockOf(t, withPostings.lasts[broken])), "postings"},
+		"missing":       {whole, nil},
+		"empty":         {whole, []byte{}},
+		"bytes":         {whole, value[:len(value)-1]},
+		"ends with":     {whole, whole.values[whole.blockKey(broken+1)]},
+		"begins with":   {whole, blockOf(t, whole.lasts[broken-1], whole.lasts[broken])},
+		"have postings": {whole, withPostings.values[withPostings.blockKey(broken)]},
+		"postings":      {withPostings, blockOf(t, withPostings.lasts[broken])},
+		"hold 9":        {whole, blockOf(t, whole.lasts[broken])}, // of 100 fingerprints
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := test.from.clone()
-			test.change(s)
-			p := s.open(t, openArena(1<<20))
-			check := func(err error) {
-				t.Helper()
-				if !errors.Is(err, fault.ErrCorrupt) ||
-					!strings.Contains(err.Error(), "table "+string('0'+rune(s.table))) ||
-					!strings.Contains(err.Error(), test.message) {
-					t.Errorf("%v", err)
-				}
+		s := test.from.clone()
+		if s.values[s.blockKey(broken)] = test.value; test.value == nil {
+			delete(s.values, s.blockKey(broken))
+		}
+		p := s.open(t, openArena(1<<20))
+		check := func(err error) {
+			t.Helper()
+			if !errors.Is(err, fault.ErrCorrupt) ||
+				!strings.Contains(err.Error(), fmt.Sprint("table ", s.table)) ||
+				!strings.Contains(err.Error(), message) {
+				t.Errorf("%q: %v", message, err)
 			}
-			for range 2 { // it is not kept
-				err := p.Open(broken, new(Block))
-				check(err)
-			}
-			_, _, _, err := p.locate(p.last(broken))
-			check(err)
-			_, err = p.posting(p.last(broken))
-			check(err)
-			if p.arena.bytes.Load() != 0 {
-				t.Error("a broken block is in the arena")
-			}
-			s.inView(t, p, func(v *View) {
-				blocks, err := 0, error(nil)
-				for _, err = range v.packedBlocks(s.table, 0) {
-					blocks++
-				}
-				if check(err); blocks != broken+1 {
-					t.Errorf("the error is item %d", blocks)
-				}
-			})
-		})
-	}
-}
-
-// TestPackedBlocksFromCounts tests that a scan also finds blocks that no directory lists.
-func TestPackedBlocksFromCounts(t *testing.T) {
-	fps := randomFingerprints(100, 1)
-	whole := storeTable(t, 1, fps, nil, 64)
-	end := len(whole.lasts) - 1
-	for name, change := range map[string]func(*storedTable){
-		"the last missing": func(s *storedTable) { delete(s.values, s.blockKey(end)) },
-		"one more in between": func(s *storedTable) {
-			s.values[string(tableKey(packedKeyspace, 1, s.lasts[3]+1))] = s.values[s.blockKey(3)]
-		},
-		"one more at the end": func(s *storedTable) {
-			s.values[string(tableKey(packedKeyspace, 1,
-				s.lasts[end]+1))] = s.values[s.blockKey(end)]
-		},
-		"a key too long":  func(s *storedTable) { s.values[s.blockKey(3)+"x"] = nil },
-		"a key too short": func(s *storedTable) { s.values[s.blockKey(3)[:5]] = nil },
-		"a fingerprint less": func(s *storedTable) {
-			s.values[s.blockKey(3)] = blockOf(t, s.lasts[3])
-		},
-	} {
-		s := whole.clone()
-		change(s)
-		s.inView(t, s.open(t, openArena(0)), func(v *View) {
-			for _, first := range []uint64{0, s.lasts[0] + 1} {
-				var err error
-				for _, err = range v.packedBlocks(s.table, first) {
-				}
-				if first != 0 && name == "a fingerprint less" {
-					continue // only a scan of all blocks can count
-				}
-				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
-					t.Errorf("%s, from %x: %v", name, first, err)
-				}
-			}
-		})
+		}
+		check(s.scan(p))
+		if message == "hold 9" {
+			continue
+		}
+		for range 2 { // it is not kept
+			check(p.Open(broken, new(Block)))
+		}
+		_, _, _, err := p.locate(p.last(broken))
+		check(err)
+		_, err = p.posting(p.last(broken))
+		check(err)
+		if p.arena.bytes.Load() != 0 {
+			t.Errorf("%q: a broken block is in the arena", message)
+		}
 	}
 }
 
@@ -249,33 +194,29 @@ func FuzzPackedTable(f *testing.F) {
 	})
 }
 
-// Directories of several chunks, and at the borders of chunks, of fingerprints that
-// are spread evenly, share nearly all their bits, or both.
+// TestDirectoryFind searches directories of several chunks, and at the borders of chunks, of
+// fingerprints that are distributed evenly, share nearly all their bits, or both.
 func TestDirectoryFind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
-	shapes := map[string]func(i int) uint64{
+	for name, draw := range map[string]func(i int) uint64{
 		"even":      func(int) uint64 { return random.Uint64() },
 		"low":       func(i int) uint64 { return uint64(i) },
 		"high":      func(i int) uint64 { return math.MaxUint64 - uint64(i) },
 		"one place": func(int) uint64 { return 0x123456789a<<24 | random.Uint64N(1<<24) },
 		"clusters":  func(int) uint64 { return random.Uint64N(5)<<61 + random.Uint64N(1<<30) },
 		"powers":    func(int) uint64 { return random.Uint64() >> random.IntN(64) },
-	}
-	for name, draw := range shapes {
-		for _, n := range []int{1, 2, 3, directoryChunk - 1, directoryChunk, directoryChunk + 1,
-			2 * directoryChunk, 30_000} {
-			lasts := make([]uint64, 0, n)
-			for i := range n {
-				lasts = append(lasts, draw(i))
+	} {
+		for _, n := range []int{1, 2, directoryChunk, directoryChunk + 1, 30_000} {
+			lasts := make([]uint64, n)
+			for i := range lasts {
+				lasts[i] = draw(i)
 			}
 			slices.Sort(lasts)
 			lasts = slices.Compact(lasts)
-			s := storeDirectory(t, 3, lasts)
 			a := openArena(0)
-			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), a, s)
-			if err != nil {
-				t.Fatalf("%s, %d blocks: %v", name, n, err)
-			}
+			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), a,
+				storeDirectory(t, 3, lasts))
+			must(t, err)
 			if limit := int64(20*len(lasts) + 8); d.ramBytes() > limit {
 				t.Errorf("%s, %d blocks take %d bytes", name, n, d.ramBytes())
 			}
@@ -303,23 +244,25 @@ func TestBrokenDirectory(t *testing.T) {
 	remove := func(chunk int) func(*storedTable) {
 		return func(s *storedTable) { delete(s.values, s.chunkKey(chunk)) }
 	}
+	spoil := func(chunk, from, to int, with byte) func(*storedTable) {
+		return func(s *storedTable) {
+			value := slices.Clone(s.values[s.chunkKey(chunk)])
+			for i := range value[from:to] {
+				value[from+i] = with
+			}
+			s.values[s.chunkKey(chunk)] = value
+		}
+	}
 	nothing := func(*storedTable) {}
-	failure := errors.New("failure")
 	for name, test := range map[string]struct {
 		change   func(s *storedTable)
 		blocks   uint64
 		mentions string
 	}{
-		"first missing":  {remove(0), n, "chunk 0"},
-		"second missing": {remove(1), n, "chunk 1"},
-		"last missing":   {remove(2), n, "last directory chunk"},
-		"all missing":    {func(s *storedTable) { clear(s.values) }, n, "missing"},
-		"a short chunk":  {set(1, lasts[directoryChunk:directoryChunk+5]...), n, "chunk 2"},
-		"a long chunk":   {set(1, lasts[directoryChunk-1:2*directoryChunk]...), n, "chunk 1"},
-		"chunks swapped": {func(s *storedTable) {
-			first, second := s.chunkKey(0), s.chunkKey(1)
-			s.values[first], s.values[second] = s.values[second], s.values[first]
-		}, n, "chunk 1"},
+		"first missing": {remove(0), n, "chunk 0"},
+		"last missing":  {remove(2), n, "last directory chunk"},
+		"a short chunk": {set(1, lasts[directoryChunk:directoryChunk+5]...), n, "chunk 2"},
+		"a long chunk":  {set(1, lasts[directoryChunk-1:2*directoryChunk]...), n, "chunk 1"},
 		"a chunk twice": {set(1, lasts[:directoryChunk]...), n, "chunk 1"},
 		"a block twice": {set(1, slices.Concat(lasts[directoryChunk-1:directoryChunk],
 			lasts[directoryChunk+1:2*directoryChunk])...), n, "block 4096 ends"},
@@ -331,19 +274,8 @@ func TestBrokenDirectory(t *testing.T) {
 		"far too many":      {nothing, 1 << 31, "missing"},
 		"more than numbers": {nothing, 1 << 40, "blocks"},
 		"an empty chunk":    {func(s *storedTable) { s.values[s.chunkKey(0)] = nil }, n, "chunk 0"},
-		"a broken chunk": {func(s *storedTable) {
-			chunk := slices.Clone(s.values[s.chunkKey(0)])
-			clear(chunk[10:100])
-			s.values[s.chunkKey(0)] = chunk
-		}, n, "chunk 0"},
-		"unknown codec": {func(s *storedTable) {
-			s.values[s.chunkKey(0)] = []byte{1, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}
-		}, n, "chunk 0"},
-		"postings": {func(s *storedTable) {
-			last := slices.Clone(s.values[s.chunkKey(2)])
-			last[0] |= 0x80
-			s.values[s.chunkKey(2)] = last
-		}, n, "postings"},
+		"a broken chunk":    {spoil(0, 10, 100, 0), n, "chunk 0"},
+		"postings":          {spoil(2, 0, 1, 0x82), n, "postings"},
 	} {
 		s := whole.clone()
 		test.change(s)
@@ -352,17 +284,17 @@ func TestBrokenDirectory(t *testing.T) {
 			!strings.Contains(err.Error(), test.mentions) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0),
-			getterFunc(func([]byte) ([]byte, error) {
-				return nil, failure
-			})); test.blocks < 1<<32 && !errors.Is(err, failure) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
 		if _, err := openPackedTable(3, entries, n, openArena(0), whole); !errors.Is(err,
 			fault.ErrCorrupt) {
 			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
 		}
+	}
+	failure := errors.New("failure")
+	if _, err := openPackedTable(3, n, n, openArena(0), getterFunc(func([]byte) ([]byte, error) {
+		return nil, failure
+	})); !errors.Is(err, failure) {
+		t.Errorf("a failed read: %v", err)
 	}
 }

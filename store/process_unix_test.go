@@ -4,7 +4,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,71 +13,81 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/process"
 )
 
-// inProcess runs a test of this binary in a separate process, with a directory, and returns its
-// output.
-func inProcess(t *testing.T, test, dir string) string {
+// otherProcess names the directory for the part of a test that runs in another process.
+const otherProcess = "NEARDUP_TEST_DIR"
+
+// inOtherProcess runs the current test in another process, with a directory.
+func inOtherProcess(t *testing.T, dir string) {
 	t.Helper()
-	if os.Getenv("NEARDUP_TEST_DIR") != "" {
-		t.Fatal("a process within a process")
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	cmd.Env = append(os.Environ(), "NEARDUP_TEST_DIR="+dir)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", test, err, out)
-	}
-	return string(out)
-}
-
-// inside returns the directory that inProcess passed. Without one, it skips the test.
-func inside(t *testing.T) string {
-	dir := os.Getenv("NEARDUP_TEST_DIR")
-	if dir == "" {
-		t.Skip("runs in a process that another test starts")
-	}
-	return dir
-}
-
-func TestInsideLocked(t *testing.T) {
-	for _, opts := range []Options{{}, {ReadOnly: true}, {Create: &Meta{}}} {
-		_, err := Open(inside(t), opts)
-		if !errors.Is(err, fault.ErrLocked) {
-			t.Errorf("%+v: %v", opts, err)
-		}
-		fmt.Println(err)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), otherProcess+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("in another process: %v\n%s", err, out)
 	}
 }
 
-// TestLock tests that an open index is refused to other processes and to this one until it is
-// closed.
+// TestLock tests that an open index is refused to other processes until it is closed. For this
+// process, see TestLockedByThisProcess.
 func TestLock(t *testing.T) {
+	if dir := os.Getenv(otherProcess); dir != "" {
+		for way, opts := range everyWay() {
+			if _, err := Open(dir, opts); !errors.Is(err, fault.ErrLocked) {
+				t.Errorf("%s: %v", way, err)
+			}
+		}
+		return
+	}
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Create: &Meta{Plan: "plan"}})
 	must(t, err)
-	if out := inProcess(t, "TestInsideLocked", dir); strings.Count(out,
-		"index is open elsewhere") != 3 {
-		t.Error(out)
-	}
-	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, fault.ErrLocked) {
-		t.Errorf("in the same process: %v", err)
-	}
+	inOtherProcess(t, dir)
 	must(t, s.Close())
 	s, err = Open(dir, Options{})
 	must(t, err)
 	must(t, s.Close())
 }
 
-const manyTables = 150
+// readOnlyMount is a file system that is mounted read-only.
+type readOnlyMount struct{ vfs.FS }
 
-// TestInsideFewOpenFiles tests that a low limit on open files is respected, and that errors name
-// the cause.
-func TestInsideFewOpenFiles(t *testing.T) {
-	dir := inside(t)
+func (readOnlyMount) Lock(name string) (io.Closer, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
+}
+
+func TestReadOnlyMount(t *testing.T) {
+	_, err := lockDir(t.TempDir(), readOnlyMount{vfs.Default})
+	if !errors.Is(err, syscall.EROFS) || errors.Is(err, fault.ErrLocked) ||
+		!strings.Contains(err.Error(), "copy the index") {
+		t.Error(err)
+	}
+}
+
+// TestFewOpenFiles tests that a low limit on open files is respected, and that errors name the
+// cause.
+func TestFewOpenFiles(t *testing.T) {
+	const records = 150
+	dir := os.Getenv(otherProcess)
+	if dir == "" {
+		dir = t.TempDir()
+		s, err := Open(dir, Options{Create: &Meta{Plan: "plan"}})
+		must(t, err)
+		for i := range uint64(records) {
+			apply(t, s, false,
+				func(b *Batch) { b.SetRecord(Record{ID: i << 32, Fingerprint: i, Key: "key"}) })
+			must(t, s.db.Flush())
+		}
+		tables, err := s.tableFiles()
+		if must(t, err, s.Close()); len(tables) <= 128 {
+			t.Fatalf("%d tables are too few to tell", len(tables))
+		}
+		inOtherProcess(t, dir)
+		return
+	}
 	setLimit := func(n uint64) {
 		var limit syscall.Rlimit
 		must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
@@ -87,10 +97,10 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	setLimit(128)
 	s, err := Open(dir, Options{})
 	must(t, err)
-	for round := range 2 {
-		for i := range uint64(manyTables) {
+	for range 2 {
+		for i := range uint64(records) {
 			if _, found, err := s.Now().Record(i << 32); err != nil || !found {
-				t.Fatalf("round %d, record %d: found %v, %v", round, i, found, err)
+				t.Fatalf("record %d: found %v, %v", i, found, err)
 			}
 		}
 	}
@@ -104,32 +114,8 @@ func TestInsideFewOpenFiles(t *testing.T) {
 	}
 }
 
-func TestFewOpenFiles(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Open(dir, Options{Create: &Meta{Plan: "plan"}})
-	must(t, err)
-	for i := range uint64(manyTables) {
-		apply(t, s, false,
-			func(b *Batch) { b.SetRecord(Record{ID: i << 32, Fingerprint: i, Key: "key"}) })
-		must(t, s.db.Flush())
-	}
-	if n := tables(s.db.Metrics()); n <= 128 {
-		t.Fatalf("%d tables are too few to tell", n)
-	}
-	must(t, s.Close())
-	inProcess(t, "TestInsideFewOpenFiles", dir)
-}
-
-func tables(m *pebble.Metrics) (n int64) {
-	for _, level := range m.Levels {
-		n += level.TablesCount
-	}
-	return n
-}
-
 func TestOpenTables(t *testing.T) {
-	for limit, want := range map[uint64]int{0: 8, 10: 8, 128: 8, 256: 64, 1024: 448, 4096: 1000,
-		1 << 40: 1000} {
+	for limit, want := range map[uint64]int{0: 8, 128: 8, 1024: 448, 1 << 40: 1000} {
 		if got := process.TableFiles(limit); got != want {
 			t.Errorf("%d of %d, want %d", got, limit, want)
 		}

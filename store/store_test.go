@@ -150,33 +150,26 @@ func TestHeaderStays(t *testing.T) {
 	}
 }
 
-// TestLockedByThisProcess opens a store twice, by each name that its directory has.
-// POSIX locks do not hold within a process, and are gone with the first of its files
-// that is closed.
+// TestLockedByThisProcess opens a store twice, by each name that its directory has. POSIX locks do
+// not hold within a process, and the first Close of a file releases them.
 func TestLockedByThisProcess(t *testing.T) {
 	parent := t.TempDir()
+	t.Chdir(parent)
 	dir := filepath.Join(parent, "index")
 	makeStore(t, dir)
-	names := []string{dir, dir + string(filepath.Separator),
+	must(t, os.Mkdir("x", 0o755))
+	names := []string{dir, dir + string(filepath.Separator), "index", "./index",
 		filepath.Join(parent, "x", "..") + "/index"}
-	if err := os.Symlink(dir, filepath.Join(parent, "link")); err == nil {
+	if err := os.Symlink(dir, "link"); err == nil {
 		names = append(names, filepath.Join(parent, "link"))
 	}
-	t.Chdir(parent)
-	names = append(names, "index", "./index")
-	must(t, os.Mkdir("x", 0o755))
 	for _, first := range names {
 		s, err := Open(first, Options{})
-		if err != nil {
-			t.Fatal(first, err)
-		}
+		must(t, err)
 		for _, second := range names {
 			for way, opts := range everyWay() {
-				if other, err := Open(second, opts); !errors.Is(err, fault.ErrLocked) {
-					t.Errorf("open as %s, then %s as %s: %v", first, way, second, err)
-					if err == nil {
-						other.Close()
-					}
+				if _, err := Open(second, opts); !errors.Is(err, fault.ErrLocked) {
+					t.Fatalf("open as %s, then %s as %s: %v", first, way, second, err)
 				}
 			}
 		}
@@ -192,7 +185,7 @@ func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
+			clones = append(clones, crash(mem))
 		}
 		return nil
 	})))
@@ -204,36 +197,34 @@ func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 // Once Open has returned, the store must exist.
 func TestCreationInterrupted(t *testing.T) {
 	for _, dir := range []string{"store", "a/b/store"} {
-		whole := func(what string, clone *crashfs.FS, opts Options) {
-			t.Helper()
-			opts.FS = clone
-			s, err := Open(dir, opts)
-			if errors.Is(err, fs.ErrNotExist) && what != "made" && opts.Create == nil {
-				return
-			}
-			must(t, err)
-			if m := s.Meta(); m.Plan != "plan" || m.Counters != (Counters{NextID: 1}) {
-				t.Errorf("%s, %s: %+v, %+v", dir, what, m.Plan, m.Counters)
-			}
-			must(t, s.Close())
-		}
-		mem := crashfs.New()
 		create := Options{Create: &Meta{Plan: "plan"}}
-		opts := create
-		clones := crashesOf(mem, func(fsys vfs.FS) {
+		complete := func(fsys *crashfs.FS, opts Options) error {
 			opts.FS = fsys
 			s, err := Open(dir, opts)
-			must(t, err)
-			whole("made", mem.CrashClone(vfs.CrashCloneCfg{}), Options{})
-			must(t, s.Close())
+			if err != nil {
+				return err
+			}
+			if m := s.Meta(); m.Plan != "plan" || m.Counters != (Counters{NextID: 1}) {
+				t.Errorf("%s: %+v, %+v", dir, m.Plan, m.Counters)
+			}
+			return s.Close()
+		}
+		mem := crashfs.New()
+		clones := crashesOf(mem, func(fsys vfs.FS) {
+			opts := create
+			opts.FS = fsys
+			s, err := Open(dir, opts)
+			must(t, err, complete(crash(mem), Options{}), s.Close())
 		})
 		if len(clones) < 10 {
 			t.Fatalf("%d operations", len(clones))
 		}
 		for i, clone := range clones {
-			what := fmt.Sprint("operation ", i)
-			whole(what, clone.CrashClone(vfs.CrashCloneCfg{}), Options{})
-			whole(what, clone, create)
+			if err := complete(crash(clone), Options{}); err != nil &&
+				!errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s, operation %d: %v", dir, i, err)
+			}
+			must(t, complete(clone, create))
 		}
 	}
 }

@@ -24,16 +24,16 @@ type closingFile struct {
 
 func (f *closesOf) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	file, err := f.FS.Open(name, o...)
-	if err != nil || filepath.Ext(name) != ".sst" {
-		return file, err
+	if err == nil && filepath.Ext(name) == ".sst" {
+		file = &closingFile{file, f}
 	}
-	return &closingFile{file, f}, nil
+	return file, err
 }
 
 func (f *closingFile) Close() error {
 	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
 	f.fs.stacks = append(f.fs.stacks, string(debug.Stack()))
-	f.fs.mu.Unlock()
 	return f.File.Close()
 }
 

@@ -88,61 +88,44 @@ func TestFilterChunksRefused(t *testing.T) {
 	const budget = 128 << 10
 	f := fit(32, 1<<20, budget)
 	f.AddAll(testgen.Uniform(rand.New(rand.NewPCG(22, 0)), 1000))
-	change := func(at int, to ...byte) func([][]byte) [][]byte {
+	set := func(at int, to ...byte) func([][]byte) [][]byte { // in the header of both chunks
 		return func(c [][]byte) [][]byte {
-			for i := range c {
-				copy(c[i][at:], to)
-			}
+			copy(c[0][at:], to)
+			copy(c[1][at:], to)
 			return c
 		}
 	}
-	for _, c := range []struct {
-		name, says string
-		change     func([][]byte) [][]byte
-	}{
-		{"no chunk", "no chunks", func(c [][]byte) [][]byte { return nil }},
-		{"a chunk missing", "1 chunks, not 2", func(c [][]byte) [][]byte { return c[:1] }},
-		{"a chunk too many", "has only 2", func(c [][]byte) [][]byte { return append(c, c[1]) }},
-		{"order", "chunk 0: header", func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} }},
-		{"short header", "header of 15", func(c [][]byte) [][]byte { return [][]byte{c[0][:15]} }},
-		{"short chunk", "chunk 1: 65551 bytes", func(c [][]byte) [][]byte {
-			c[1] = c[1][:len(c[1])-1]
-			return c
-		}},
-		{"long chunk", "chunk 0: 65553 bytes", func(c [][]byte) [][]byte {
-			c[0] = append(c[0], 0)
-			return c
-		}},
-		{"version", "version 2", change(0, 2)},
-		{"form none", "form 0", change(1, 0)},
-		{"form unknown", "form 3", change(1, 3)},
-		{"form bits", "bit array of 2048 lines", change(1, 1)},
-		{"prefix", "prefixes of 31 bits", change(2, 31)},
-		{"few line bits", "5 of 32", change(3, 5)},
-		{"many line bits", "32 of 32", change(3, 32)},
-		{"other line bits in one", "chunk 1: header",
-			func(c [][]byte) [][]byte { c[1][3]--; return c }},
-		{"no lines", "0 lines", change(8, 0, 0, 0, 0, 0, 0, 0, 0)},
-		{"over budget", "2049 lines", change(8, binary.BigEndian.AppendUint64(nil, 2049)...)},
-		{"most lines", "do not fit", change(8, 255, 255, 255, 255, 255, 255, 255, 255)},
+	for says, change := range map[string]func(c [][]byte) [][]byte{
+		"no chunks":               func([][]byte) [][]byte { return nil },
+		"1 chunks, not 2":         func(c [][]byte) [][]byte { return c[:1] },
+		"has only 2":              func(c [][]byte) [][]byte { return append(c, c[1]) },
+		"chunk 0: header":         func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} },
+		"chunk 1: header":         func(c [][]byte) [][]byte { c[1][3]--; return c },
+		"header of 15":            func(c [][]byte) [][]byte { return [][]byte{c[0][:15]} },
+		"chunk 1: 65551 bytes":    func(c [][]byte) [][]byte { c[1] = c[1][:65551]; return c },
+		"chunk 0: 65553 bytes":    func(c [][]byte) [][]byte { c[0] = append(c[0], 0); return c },
+		"version 2":               set(0, 2),
+		"form 0":                  set(1, 0),
+		"form 3":                  set(1, 3),
+		"bit array of 2048 lines": set(1, 1),
+		"prefixes of 31 bits":     set(2, 31),
+		"5 of 32":                 set(3, 5),
+		"32 of 32":                set(3, 32),
+		"0 lines":                 set(8, 0, 0, 0, 0, 0, 0, 0, 0),
+		"2049 lines":              set(8, 0, 0, 0, 0, 0, 0, 8, 1),
+		"do not fit":              set(8, 255, 255, 255, 255, 255, 255, 255, 255),
 	} {
 		var chunks [][]byte
 		for data := range chunksOf(f) {
 			chunks = append(chunks, slices.Clone(data))
 		}
-		_, err := LoadPrefix(32, budget, testgen.Sequence(c.change(chunks)))
-		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.name, err)
+		_, err := LoadPrefix(32, budget, testgen.Sequence(change(chunks)))
+		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
 		}
 	}
-	for _, prefix := range []int{-1, 0, 65, 105} {
-		var data []byte
-		for chunk := range chunksOf(f) {
-			data = slices.Clone(chunk)
-			break
-		}
-		data[2] = byte(prefix)
-		_, err := LoadPrefix(prefix, budget, testgen.Sequence([][]byte{data}))
+	for _, prefix := range []int{0, 65} {
+		_, err := LoadPrefix(prefix, budget, testgen.Sequence([][]byte{{1, 2, byte(prefix), 6}}))
 		if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "1 to 64") {
 			t.Errorf("a prefix of %d bits: %v", prefix, err)
 		}

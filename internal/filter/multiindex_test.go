@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/neardup/neardup/internal/testing/testgen"
@@ -63,75 +62,6 @@ func TestMultiIndexFindsAll(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestMultiIndexGivesUp tests that an index that exceeds its memory is empty and reports that.
-func TestMultiIndexGivesUp(t *testing.T) {
-	rng := rand.New(rand.NewPCG(81, 0))
-	for _, limit := range []int64{-1, 0, 1000, 8 * maxFew, hashTablesBytes + 1<<20} {
-		h := newMultiIndex(limit)
-		if h.Fill(testgen.Uniform(rng, 4*maxFew)); h.Bytes() > max(0, limit) {
-			t.Fatalf("%d bytes of %d", h.Bytes(), limit)
-		}
-		h = newMultiIndex(limit)
-		for known := true; known; {
-			fps := testgen.Uniform(rng, 500)
-			h.Add(fps)
-			if h.Bytes() > max(0, limit) {
-				t.Fatalf("%d bytes of %d", h.Bytes(), limit)
-			}
-			_, known = h.AppendNear(nil, fps[0], 6)
-			if !known && (h.Bytes() != 0 || !h.MayContain(rng.Uint64())) {
-				t.Fatalf("given up, with %d bytes", h.Bytes())
-			}
-		}
-	}
-}
-
-// TestMultiIndexUnderWork adds and searches concurrently. A search must find all fingerprints
-// that were added before it began, also while tables replace the list and when the index gives
-// up.
-func TestMultiIndexUnderWork(t *testing.T) {
-	fps, filled := testgen.Uniform(rand.New(rand.NewPCG(82, 0)), 2*maxFew),
-		testgen.Uniform(rand.New(rand.NewPCG(83, 0)), 2*maxFew)
-	for _, limit := range []int64{1 << 40, 8 * maxFew / 2,
-		hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2)} {
-		h := newMultiIndex(limit)
-		h.Add(fps[:1])
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			h.Fill(filled)
-			for _, fp := range filled[:100] {
-				if found, known := h.AppendNear(nil, fp^3, 4); known &&
-					!slices.Contains(found, fp) || !h.MayContain(fp) {
-					t.Errorf("at most %d bytes: %016x was filled in and is not found", limit, fp)
-				}
-			}
-		})
-		for part := range slices.Chunk(fps, len(fps)/4) {
-			wg.Go(func() {
-				for some := range slices.Chunk(part, 64) {
-					h.Add(some)
-					for _, fp := range []uint64{fps[0], some[0], some[len(some)-1]} {
-						if found, known := h.AppendNear(nil, fp^5, 4); known &&
-							!slices.Contains(found, fp) || !h.MayContain(fp) {
-							t.Errorf(
-								"at most %d bytes: %016x was added and is not found", limit, fp)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		found, known := h.AppendNear(nil, 0, 16)
-		if known != (limit == 1<<40) {
-			t.Errorf("at most %d bytes: known is %v", limit, known)
-		}
-		if known && !slices.Equal(slices.Sorted(slices.Values(found)),
-			nearOf(slices.Concat(fps, filled), 0, 16)) {
-			t.Error("not the added fingerprints")
-		}
-	}
 }
 
 // TestMultiIndexOfOneBlock uses fingerprints of which nearly all share one block. A search for
