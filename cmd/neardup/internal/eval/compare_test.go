@@ -231,17 +231,20 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// fingerprinted returns documents a, b, c and so on with fingerprints and with different tokens.
+func fingerprinted(fps ...fingerprint.Fingerprint) (docs []*Document) {
+	for i, f := range fps {
+		docs = append(docs, &Document{ID: string(rune('a' + i)), tokens: digest{byte(i)},
+			Signatures: []fingerprint.Signature{{Fingerprint: f, Tokens: 9}}})
+	}
+	return docs
+}
+
 // TestBestMethod scores three positive pairs and one negative pair. A higher threshold finds
 // fewer of both. Among the thresholds with enough precision, the one with the most positive pairs
 // is the best.
 func TestBestMethod(t *testing.T) {
-	var docs []*Document
-	for i := range 5 {
-		docs = append(docs, &Document{
-			ID: string(rune('a' + i)), Signatures: []fingerprint.Signature{{Tokens: 9}},
-			tokens: digest{byte(i)},
-		})
-	}
+	docs := fingerprinted(0, 0, 0, 0, 0)
 	l, err := Label(docs, []Pair{{.95, "a", "b"}, {.95, "a", "c"}, {.95, "b", "c"}})
 	must(t, err)
 	found := [][][]found{{nil, {{0, 9}}, {{0, 8}, {1, 4}}, nil, {{0, 6}}}}
@@ -259,14 +262,7 @@ func TestBestMethod(t *testing.T) {
 // TestCrawl counts dropped and stored documents. The fingerprints 0, 1 and 2 are near each other.
 // All others are far.
 func TestCrawl(t *testing.T) {
-	var docs []*Document
-	for i, f := range []fingerprint.Fingerprint{0, 1, 0xff, 2, 0xff00, 3, 4, 0, 0xfe03} {
-		docs = append(docs, &Document{
-			ID:         string(rune('a' + i)),
-			Signatures: []fingerprint.Signature{{Fingerprint: f, Tokens: 9}},
-			tokens:     digest{byte(i)},
-		})
-	}
+	docs := fingerprinted(0, 1, 0xff, 2, 0xff00, 3, 4, 0, 0xfe03)
 	docs[5].tokens = docs[0].tokens
 	docs[7].Signatures[0].Tokens = 0
 	l, err := Label(docs, []Pair{

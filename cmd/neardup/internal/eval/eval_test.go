@@ -74,19 +74,8 @@ func naive(
 			u, v := x.Signatures[seed], y.Signatures[seed]
 			match := u.Fingerprint.Distance(v.Fingerprint) <= r.MaxDistance &&
 				x.Signatures[0].Tokens > 0 && y.Signatures[0].Tokens > 0
-			longer, shorter := max(u.Tokens, v.Tokens), min(u.Tokens, v.Tokens)
-			limit := float64(r.MaxShingleDistance)
-			if r.ShortAllowance > 0 {
-				limit = max(min(limit, float64(longer)/7),
-					float64(r.MaxShingleDistance+r.ShortAllowance)*(1-float64(longer)/140))
-			}
-			if r.MaxShingleDistance >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
-				float64(u.Shingles.Distance(v.Shingles)+
-					u.Fingerprint.Distance(v.Fingerprint)) > limit+1e-9 {
-				match = false
-			}
-			if r.MaxLengthRatio >= 0 && !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
-				float64(longer) > r.MaxLengthRatio*float64(shorter) {
+			if !u.Shingles.IsZero() && !v.Shingles.IsZero() &&
+				!r.Allows(u.Fingerprint.Distance(v.Fingerprint), u, v) {
 				match = false
 			}
 			switch sim := similarity[[2]int{a, b}]; {

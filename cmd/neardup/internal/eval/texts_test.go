@@ -2,20 +2,19 @@ package eval
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/bits"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/neardup/neardup/fingerprint"
 )
-
-// labelledTexts has the sentences of the made texts. None was taken from a real site.
-var labelledTexts = os.DirFS("testdata")
 
 // madeText is a document for measurements of quality.
 type madeText struct{ ID, Text string }
@@ -88,6 +87,68 @@ func commonSubsequence(x []int, places [][]int, n int) int {
 	return length
 }
 
+// bank makes texts of one kind with different content. It has sections of sentences with gaps such
+// as {colour}, and the words that fill a gap. {n:3-9} is a number in that range.
+type bank struct{ sections, words map[string][]string }
+
+// readBank reads a bank. "[slot colour]" begins the words of a gap, with "|" between them. "[leaf]"
+// begins a section with one sentence per line. No sentence was taken from a real site.
+func readBank(t testing.TB, name string) *bank {
+	t.Helper()
+	data, err := os.ReadFile("testdata/labelled/" + name + ".txt")
+	must(t, err)
+	b := &bank{sections: make(map[string][]string), words: make(map[string][]string)}
+	heading := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		slot, isSlot := strings.CutPrefix(heading, "slot ")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "["):
+			heading = strings.Trim(line, "[]")
+		case isSlot:
+			b.words[slot] = strings.Split(line, " | ")
+		default:
+			b.sections[heading] = append(b.sections[heading], line)
+		}
+	}
+	return b
+}
+
+// filler fills the gaps of one text.
+type filler struct {
+	*bank
+	*rand.Rand
+}
+
+var gap = regexp.MustCompile(`\{([a-z]+)(?::(\d+)-(\d+))?\}`)
+
+// word returns a word of a gap.
+func (f filler) word(slot string) string { return f.words[slot][f.IntN(len(f.words[slot]))] }
+
+// paragraph joins count different sentences of a section.
+func (f filler) paragraph(section string, count int) string {
+	patterns := f.sections[section]
+	var sentences []string
+	for _, i := range f.Perm(len(patterns))[:min(count, len(patterns))] {
+		sentences = append(sentences, gap.ReplaceAllStringFunc(patterns[i], func(g string) string {
+			m := gap.FindStringSubmatch(g)
+			if m[1] != "n" {
+				return f.word(m[1])
+			}
+			low, _ := strconv.Atoi(m[2]) // the pattern admits digits only
+			high, _ := strconv.Atoi(m[3])
+			return strconv.Itoa(low + f.IntN(high-low+1))
+		}))
+	}
+	return strings.Join(sentences, " ")
+}
+
+// newRand returns a separate source per name, so that a new text does not change any other.
+func newRand(seed uint64, name string) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, xxhash.Sum64String(name)))
+}
+
 // scripts lists the scripts of shortTexts.
 var scripts = []string{"english", "russian", "arabic", "chinese", "japanese"}
 
@@ -98,13 +159,13 @@ var scripts = []string{"english", "russian", "arabic", "chinese", "japanese"}
 func shortTexts(t testing.TB, seed uint64, families int) (texts []madeText) {
 	t.Helper()
 	for _, script := range scripts {
-		b := readBank(t, labelledTexts, "labelled/"+script+".txt")
+		b := readBank(t, script)
 		for _, kind := range []string{"question", "post", "card", "tutorial"} {
 			for family := range families {
 				id := fmt.Sprintf("%s/%s/%d", script, kind, family)
-				r := newRNG(seed, id)
-				f := b.filler(r, nil)
-				text := f.paragraph(kind, r.between(1, 5))
+				r := newRand(seed, id)
+				f := filler{b, r}
+				text := f.paragraph(kind, 1+r.IntN(5))
 				texts = append(texts, madeText{id, text})
 				for version, percent := range []int{6, 14, 30} {
 					edited := edit(f, r, text, kind, script == "chinese" ||
@@ -118,7 +179,7 @@ func shortTexts(t testing.TB, seed uint64, families int) (texts []madeText) {
 }
 
 // edit changes up to percent % of the words of a text, and at least one.
-func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) string {
+func edit(f filler, r *rand.Rand, text, kind string, unspaced bool, percent int) string {
 	words, space := strings.Fields(text), " "
 	if unspaced {
 		words, space = strings.Split(text, ""), ""
@@ -127,13 +188,13 @@ func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) stri
 	if unspaced {
 		other = strings.Split(strings.Join(other, ""), "")
 	}
-	for range 1 + r.intn(max(1, len(words)*percent/100)) {
-		i := r.intn(len(words))
-		switch word := other[r.intn(len(other))]; r.intn(4) {
+	for range 1 + r.IntN(max(1, len(words)*percent/100)) {
+		i := r.IntN(len(words))
+		switch word := other[r.IntN(len(other))]; r.IntN(4) {
 		case 0:
-			words = append(words[:i:i], words[i+1:]...)
+			words = slices.Delete(words, i, i+1)
 		case 1:
-			words = append(words[:i:i], append([]string{word}, words[i:]...)...)
+			words = slices.Insert(words, i, word)
 		default:
 			words[i] = word
 		}
@@ -149,35 +210,33 @@ func edit(f *filler, r *rng, text, kind string, unspaced bool, percent int) stri
 // sentences are between one sentence and half of the page.
 func references(t testing.TB, seed uint64, classes int) (texts []madeText) {
 	t.Helper()
-	layout := template.Must(template.ParseFS(labelledTexts, "labelled/reference.tmpl"))
-	b := readBank(t, labelledTexts, "labelled/reference.txt")
+	layout := template.Must(template.ParseFiles("testdata/labelled/reference.tmpl"))
+	b := readBank(t, "reference")
 	for i := range classes {
 		id := fmt.Sprintf("class %d", i)
-		r := newRNG(seed, id)
-		f := b.filler(r, nil)
+		r := newRand(seed, id)
+		f := filler{b, r}
 		name := f.word("stem") + f.word("stem") + f.word("role")
-		remarks := r.intn(4)
+		remarks := r.IntN(4)
 		page := referencePage{
-			Name: name, Package: f.word("package"), Since: fmt.Sprintf("%d.%d", r.between(1, 4),
-				r.intn(9)), Version: "4.2",
+			Name: name, Package: f.word("package"), Since: fmt.Sprintf("%d.%d", 1+r.IntN(4),
+				r.IntN(9)), Version: "4.2",
 			Body:        f.paragraph("summary", 1) + " " + f.paragraph("remark", remarks),
 			Constructor: f.paragraph("constructor", 1),
 		}
-		for range r.intn(9) {
+		for range r.IntN(9) {
 			page.Methods = append(page.Methods, f.paragraph("method", 1))
 		}
 		for release, version := range []string{"4.2", "4.3", "5.0"} {
 			if release > 0 {
 				page.Version = version
-				page.Body += " " + f.paragraph("remark", r.intn(2))
+				page.Body += " " + f.paragraph("remark", r.IntN(2))
 				if n := len(page.Methods); n > 0 {
-					page.Methods[r.intn(n)] = f.paragraph("method", 1)
+					page.Methods[r.IntN(n)] = f.paragraph("method", 1)
 				}
 			}
 			var text strings.Builder
-			if err := layout.Execute(&text, page); err != nil {
-				t.Fatal(err)
-			}
+			must(t, layout.Execute(&text, page))
 			texts = append(texts, madeText{fmt.Sprintf("%s %s", id, version), text.String()})
 		}
 	}
@@ -187,116 +246,4 @@ func references(t testing.TB, seed uint64, classes int) (texts []madeText) {
 type referencePage struct {
 	Name, Package, Version, Since, Body, Constructor string
 	Methods                                          []string
-}
-
-// rng draws by remainder from a PCG source, whose output Go guarantees. The methods of rand.Rand
-// have no such guarantee, and the texts must not change with the Go release. The bias of the
-// remainder does not matter here.
-type rng struct{ source *rand.PCG }
-
-// newRNG returns a separate stream per name, so that a new document does not change any other.
-func newRNG(seed uint64, name string) *rng {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return &rng{rand.NewPCG(seed, h.Sum64())}
-}
-
-// intn returns a number in [0, n).
-func (r *rng) intn(n int) int { return int(r.source.Uint64() % uint64(n)) }
-
-// between returns a number in [low, high].
-func (r *rng) between(low, high int) int { return low + r.intn(high-low+1) }
-
-// permutation returns the numbers below n in random order.
-func (r *rng) permutation(n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		j := r.intn(i + 1)
-		order[i] = order[j]
-		order[j] = i
-	}
-	return order
-}
-
-// naiveCommonSubsequence computes the length by dynamic programming.
-func naiveCommonSubsequence(x, y []int) int {
-	row := make([]int, len(y)+1)
-	for _, a := range x {
-		diagonal := 0
-		for j, b := range y {
-			above := row[j+1]
-			if a == b {
-				row[j+1] = diagonal + 1
-			} else {
-				row[j+1] = max(above, row[j])
-			}
-			diagonal = above
-		}
-	}
-	return row[len(y)]
-}
-
-func TestCommonSubsequence(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	for range 3000 {
-		x, y := make([]int, rng.IntN(200)), make([]int, rng.IntN(200))
-		kinds := 1 + rng.IntN(30)
-		for _, s := range [][]int{x, y} {
-			for i := range s {
-				s[i] = rng.IntN(kinds)
-			}
-		}
-		places := make([][]int, kinds)
-		for i, token := range y {
-			places[token] = append(places[token], i)
-		}
-		if got, want := commonSubsequence(x, places, len(y)),
-			naiveCommonSubsequence(x, y); got != want {
-			t.Fatalf("%v and %v: %d, want %d", x, y, got, want)
-		}
-	}
-}
-
-// TestLabelledTexts checks the properties of the labelled texts: their lengths, near-duplicates,
-// and pairs that are almost near-duplicates. The texts of a seed must not depend on their number.
-func TestLabelledTexts(t *testing.T) {
-	for name, make := range map[string]func(seed uint64, n int) []madeText{
-		"short":     func(seed uint64, n int) []madeText { return shortTexts(t, seed, n) },
-		"reference": func(seed uint64, n int) []madeText { return references(t, seed, 20*n) },
-	} {
-		texts := make(1, 6)
-		positive, between, negative := 0, 0, 0
-		for _, l := range labelsOf(texts) {
-			switch {
-			case l.Similarity > 1:
-				t.Errorf("%s: %s and %s are similar by %v", name, l.A, l.B, l.Similarity)
-			case l.Similarity >= 0.9:
-				positive++
-			case l.Similarity >= 0.8:
-				between++
-			default:
-				negative++
-			}
-		}
-		if positive < 80 || between < 40 || negative < 80 {
-			t.Errorf("%s: %d positive pairs, %d between, %d negative", name, positive,
-				between, negative)
-		}
-		for _, text := range texts {
-			tokens := len(fingerprint.Tokens(text.Text))
-			if strings.ContainsAny(text.Text, "{}") || name == "short" && tokens > 250 ||
-				name == "reference" && (tokens < 150 || tokens > 500) {
-				t.Errorf("%s: %d tokens: %s", text.ID, tokens, text.Text)
-			}
-		}
-		few := make(1, 2)
-		for _, text := range few {
-			if !slices.Contains(texts, text) {
-				t.Errorf("%s: %s depends on how many are made", name, text.ID)
-			}
-		}
-		if other := make(2, 2); slices.Equal(few, other) {
-			t.Errorf("%s: two seeds give the same", name)
-		}
-	}
 }
