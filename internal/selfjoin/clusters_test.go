@@ -1,7 +1,6 @@
 package selfjoin
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +9,14 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// naiveComponents joins the nodes of pairs until nothing changes.
-func naiveComponents(s *Set, k int) [][]Node {
+// near reports whether two nodes are within k bits.
+func (s *Set) near(a, b Node, k int) bool {
+	return s.Fingerprint(a).Distance(s.Fingerprint(b)) <= k
+}
+
+// naiveComponents returns the smallest node of the component of each node. It joins near nodes
+// until nothing changes.
+func naiveComponents(s *Set, k int) []Node {
 	owner := make([]Node, s.Len())
 	for i := range owner {
 		owner[i] = Node(i)
@@ -20,97 +25,83 @@ func naiveComponents(s *Set, k int) [][]Node {
 		changed = false
 		for a := range owner {
 			for b := range a {
-				if owner[a] != owner[b] &&
-					s.Fingerprint(Node(a)).Distance(s.Fingerprint(Node(b))) <= k {
-					owner[a], owner[b], changed = min(owner[a], owner[b]),
-						min(owner[a], owner[b]), true
+				if owner[a] != owner[b] && s.near(Node(a), Node(b), k) {
+					least := min(owner[a], owner[b])
+					owner[a], owner[b], changed = least, least, true
 				}
 			}
 		}
 	}
-	return naiveGather(s, owner)
+	return owner
 }
 
-func naiveGather(s *Set, owner []Node) [][]Node {
-	var clusters [][]Node
-	repeated := maps.Collect(s.Repeated())
-	for a := range owner {
-		cluster := []Node{Node(a)}
-		for b := range owner {
-			if b != a && owner[b] == Node(a) {
-				cluster = append(cluster, Node(b))
-			}
-		}
-		if owner[a] == Node(a) && (len(cluster) > 1 || repeated[Node(a)] > 1) {
-			clusters = append(clusters, cluster)
-		}
-	}
-	return clusters
-}
-
-// naiveStars assigns each node, in the order of ranks, to the first center near it.
-func naiveStars(s *Set, k int, ranks []uint32) [][]Node {
+// naiveStars returns the center of each node: in the order of ranks, the first center near it.
+func naiveStars(s *Set, k int, ranks []uint32) []Node {
 	order := make([]Node, s.Len())
-	for node, rank := range ranks {
-		order[rank] = Node(node)
+	for node := range order {
+		order[node] = Node(node)
+	}
+	if ranks != nil {
+		slices.SortFunc(order, func(a, b Node) int { return int(ranks[a]) - int(ranks[b]) })
 	}
 	owner := make([]Node, s.Len())
 	var centers []Node
 	for _, node := range order {
 		owner[node] = node
-		for _, c := range centers {
-			if s.Fingerprint(c).Distance(s.Fingerprint(node)) <= k {
-				owner[node] = c
-				break
-			}
-		}
-		if owner[node] == node {
+		if i := slices.IndexFunc(centers,
+			func(c Node) bool { return s.near(c, node, k) }); i >= 0 {
+			owner[node] = centers[i]
+		} else {
 			centers = append(centers, node)
 		}
 	}
-	return naiveGather(s, owner)
+	return owner
 }
 
-func equalClusters(c *Clusters, want [][]Node) bool {
-	return slices.EqualFunc(slices.Collect(c.All()), want, slices.Equal)
+// gather returns the clusters of several documents, each with its owner first.
+func gather(s *Set, owner []Node) [][]Node {
+	clusters := make([][]Node, len(owner))
+	for _, o := range owner {
+		clusters[o] = []Node{o}
+	}
+	for node, o := range owner {
+		if Node(node) != o {
+			clusters[o] = append(clusters[o], Node(node))
+		}
+	}
+	repeated := maps.Collect(s.Repeated())
+	return slices.DeleteFunc(clusters, func(c []Node) bool {
+		return len(c) == 0 || len(c) == 1 && repeated[c[0]] <= 1
+	})
 }
 
 func TestClustersMatchBruteForce(t *testing.T) {
-	seed := testenv.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 2))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
 	for _, shape := range shapes {
 		for _, n := range []int{0, 1, 2, 120} {
 			for _, k := range []int{0, 1, 3, 10} {
 				s := newSet(t, shape.make(r, n))
 				o := Options{MaxDistance: k}
-				got, err := s.Components(context.Background(), o)
-				must(t, err)
-				if want := naiveComponents(s, k); !equalClusters(got, want) {
-					t.Fatalf("seed %d, %s, n = %d, k = %d: components %v, want %v", seed,
-						shape.name, n, k, slices.Collect(got.All()), want)
+				check := func(what string, c *Clusters, err error, owner []Node) {
+					t.Helper()
+					must(t, err)
+					got, want := slices.Collect(c.All()), gather(s, owner)
+					if !slices.EqualFunc(got, want, slices.Equal) {
+						t.Fatalf("%s, n = %d, k = %d: %s %v, want %v", shape.name, n, k, what, got,
+							want)
+					}
 				}
+				c, err := s.Components(t.Context(), o)
+				check("components", c, err, naiveComponents(s, k))
 				ranks := make([]uint32, s.Len())
 				for i, p := range r.Perm(len(ranks)) {
 					ranks[i] = uint32(p)
 				}
-				if got, err = s.Stars(context.Background(), o, ranks); err != nil {
-					t.Fatal(err)
-				}
-				if want := naiveStars(s, k, ranks); !equalClusters(got, want) {
-					t.Fatalf("seed %d, %s, n = %d, k = %d: stars %v, want %v", seed, shape.name, n,
-						k, slices.Collect(got.All()), want)
+				for _, ranks := range [][]uint32{ranks, nil} {
+					c, err = s.Stars(t.Context(), o, ranks)
+					check("stars", c, err, naiveStars(s, k, ranks))
 				}
 			}
 		}
-	}
-}
-
-func TestStarsWithoutRanksGoByFingerprint(t *testing.T) {
-	s := newSet(t, []fp{7, 1, 3, 1 << 40})
-	got, err := s.Stars(context.Background(), Options{MaxDistance: 1}, nil)
-	must(t, err)
-	// 1 takes 3. 7 is near only 3, which is taken. 0x10000000000 is near no other node.
-	if want := [][]Node{{0, 1}}; !equalClusters(got, want) {
-		t.Errorf("stars %v, want %v", slices.Collect(got.All()), want)
 	}
 }

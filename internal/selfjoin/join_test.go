@@ -1,7 +1,7 @@
 package selfjoin
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -33,29 +33,26 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
-		r := rand.New(rand.NewPCG(seed, 21))
 		for _, k := range []int{3, 6} {
-			fps := shape.make(r, 600)
+			fps := shape.make(rand.New(rand.NewPCG(seed, 21)), 600)
 			slices.Sort(fps)
 			fps = slices.Compact(fps)
 			want := naive(fps, k)
 			for _, workers := range []int{1, 3} {
 				for _, change := range []bool{false, true} {
+					what := fmt.Sprintf("%s, k = %d, %d workers, change %v", shape.name, k,
+						workers, change)
 					j, pairs := joinOf(k, workers)
 					j.least = 1
 					group := slices.Clone(fps)
 					j.joinParallel(group, make([]fp, len(group)),
 						constraint{free: ^fp(0), budget: k}, change)
-					if got := pairs(t); !slices.Equal(got, want) {
-						t.Fatalf("seed %d, %s, k = %d, %d workers, change %v: %s", seed, shape.name,
-							k, workers, change, difference(got, want))
+					equalPairs(t, pairs(t), want, what)
+					if change {
+						slices.Sort(group)
 					}
-					if !change && !slices.Equal(group, fps) {
-						t.Fatalf("seed %d, %s, k = %d: the order was changed", seed, shape.name, k)
-					}
-					if slices.Sort(group); !slices.Equal(group, fps) {
-						t.Fatalf("seed %d, %s, k = %d: other fingerprints are left",
-							seed, shape.name, k)
+					if !slices.Equal(group, fps) {
+						t.Fatalf("%s: other fingerprints, or another order, are left", what)
 					}
 				}
 			}
@@ -71,17 +68,15 @@ func TestComparedGroups(t *testing.T) {
 		fps := fill(n, func(int, []fp) fp { return flipped(r, center, r.IntN(12), ^fp(0)) })
 		slices.Sort(fps)
 		fps = slices.Compact(fps)
-		want := naive(fps, 3)
 		c := constraint{free: ^fp(0), budget: 3}
-		j, pairs := joinOf(3, 2)
-		j.workers[1].compare(slices.Clone(fps), &c)
-		if got := pairs(t); !slices.Equal(got, want) {
-			t.Errorf("%d by one worker: %s", n, difference(got, want))
-		}
-		j, pairs = joinOf(3, 2)
-		j.compare(slices.Clone(fps), &c)
-		if got := pairs(t); !slices.Equal(got, want) {
-			t.Errorf("%d by two: %s", n, difference(got, want))
+		for _, all := range []bool{false, true} {
+			j, pairs := joinOf(3, 2)
+			if group := slices.Clone(fps); all {
+				j.compare(group, &c)
+			} else {
+				j.workers[1].compare(group, &c)
+			}
+			equalPairs(t, pairs(t), naive(fps, 3), fmt.Sprintf("%d, by all %t", n, all))
 		}
 	}
 }
@@ -130,15 +125,5 @@ func TestWorkersShareNoConstraint(t *testing.T) {
 		if i > 0 && block != 0 {
 			t.Fatalf("a worker wrote %v after the end of its constraint", block)
 		}
-	}
-}
-
-func TestFirstErrorCounts(t *testing.T) {
-	j, _ := joinOf(3, 1)
-	first := errors.New("first")
-	j.fail(first)
-	j.fail(errors.New("second"))
-	if err := j.finish(); err != first {
-		t.Errorf("%v", err)
 	}
 }

@@ -33,22 +33,34 @@ func naive(fps []fp, k int) (pairs []Pair) {
 
 func sorted(pairs []Pair) []Pair {
 	slices.SortFunc(pairs, func(a, b Pair) int {
-		if a.First != b.First {
-			return cmp.Compare(a.First, b.First)
-		}
-		return cmp.Compare(a.Second, b.Second)
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Second, b.Second))
 	})
 	return pairs
 }
 
-func allPairs(t *testing.T, s *Set, o Options) []Pair {
+// checkPairs compares the pairs of fingerprints with a comparison of all.
+func checkPairs(t *testing.T, fps []fp, o Options, what string) {
 	t.Helper()
-	var pairs []Pair
-	for p, err := range s.Pairs(context.Background(), o) {
+	var got []Pair
+	for p, err := range newSet(t, slices.Clone(fps)).Pairs(t.Context(), o) {
 		must(t, err)
-		pairs = append(pairs, p)
+		got = append(got, p)
 	}
-	return sorted(pairs)
+	equalPairs(t, sorted(got), naive(fps, o.MaxDistance), fmt.Sprintf("%s, n = %d, %+v", what,
+		len(fps), o))
+}
+
+func equalPairs(t *testing.T, got, want []Pair, what string) {
+	t.Helper()
+	if slices.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Fatalf("%s: %d pairs, want %d; from pair %d on %v, want %v", what, len(got), len(want), i,
+		got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
 }
 
 // flipped inverts n bits of a mask in f.
@@ -56,61 +68,50 @@ func flipped(r *rand.Rand, f fp, n int, mask fp) fp {
 	return fp(testgen.Flip(r, uint64(f), uint64(mask), n))
 }
 
+// of converts the fingerprints of a generator.
+func of(generate func(r *rand.Rand, n int) []uint64) func(r *rand.Rand, n int) []fp {
+	return func(r *rand.Rand, n int) []fp {
+		all := generate(r, n)
+		return fill(n, func(i int, _ []fp) fp { return fp(all[i]) })
+	}
+}
+
+// around makes fingerprints from one center.
+func around(next func(r *rand.Rand, center fp) fp) func(r *rand.Rand, n int) []fp {
+	return func(r *rand.Rand, n int) []fp {
+		center := fp(r.Uint64())
+		return fill(n, func(int, []fp) fp { return next(r, center) })
+	}
+}
+
 // shapes has easy and difficult collections.
 var shapes = []struct {
 	name string
 	make func(r *rand.Rand, n int) []fp
 }{
-	{"random", func(r *rand.Rand, n int) []fp {
-		return fill(n, func(int, []fp) fp { return fp(r.Uint64()) })
-	}},
-	{"clustered", func(r *rand.Rand, n int) []fp {
-		return fill(n, func(i int, before []fp) fp {
-			if i == 0 || r.IntN(3) == 0 {
-				return fp(r.Uint64())
-			}
-			return flipped(r, before[r.IntN(i)], r.IntN(5), ^fp(0))
-		})
-	}},
+	{"uniform", of(testgen.Uniform)},
+	{"clustered", of(testgen.Clustered)},
+	{"adversarial", of(testgen.Adversarial)},
 	{"chain", func(r *rand.Rand, n int) []fp {
 		return fill(n, func(i int, before []fp) fp {
-			if i == 0 {
-				return fp(r.Uint64())
-			}
-			return flipped(r, before[i-1], 1+r.IntN(3), ^fp(0))
+			return flipped(r, before[max(i-1, 0)], 1+r.IntN(3), ^fp(0))
 		})
 	}},
-	{"ball", func(r *rand.Rand, n int) []fp {
-		center := fp(r.Uint64())
-		return fill(n, func(int, []fp) fp { return flipped(r, center, r.IntN(5), ^fp(0)) })
-	}},
-	{"equal", func(r *rand.Rand, n int) []fp {
-		f := fp(r.Uint64())
-		return fill(n, func(int, []fp) fp { return f })
-	}},
-	{"numbers", func(r *rand.Rand, n int) []fp {
-		return fill(n, func(i int, _ []fp) fp { return fp(i) })
-	}},
-	{"few bits", func(r *rand.Rand, n int) []fp {
-		mask := fp(0x8010_0204_4008_1001 | 1<<r.IntN(64) | 1<<r.IntN(64) | 1<<r.IntN(64))
-		base := fp(r.Uint64())
-		return fill(n, func(int, []fp) fp { return base ^ fp(r.Uint64())&mask })
-	}},
-	{"one prefix", func(r *rand.Rand, n int) []fp {
-		base := fp(r.Uint64())
-		return fill(n, func(i int, _ []fp) fp {
-			if i%50 == 0 {
-				return fp(r.Uint64())
-			}
-			return base ^ fp(r.Uint64())>>(16+r.IntN(16))
-		})
-	}},
-	{"one block after the other", func(r *rand.Rand, n int) []fp {
-		base := fp(r.Uint64())
-		return fill(n, func(i int, _ []fp) fp {
-			return base ^ fp(r.Uint64N(1<<16))<<(16*r.IntN(4))
-		})
-	}},
+	{"ball", around(func(r *rand.Rand, center fp) fp {
+		return flipped(r, center, r.IntN(5), ^fp(0))
+	})},
+	{"few bits", around(func(r *rand.Rand, center fp) fp {
+		return center ^ fp(r.Uint64())&0x8014_0204_4208_1001
+	})},
+	{"one prefix", around(func(r *rand.Rand, center fp) fp {
+		if r.IntN(50) == 0 {
+			return fp(r.Uint64())
+		}
+		return center ^ fp(r.Uint64())>>(16+r.IntN(16))
+	})},
+	{"one block after the other", around(func(r *rand.Rand, center fp) fp {
+		return center ^ fp(r.Uint64N(1<<16))<<(16*r.IntN(4))
+	})},
 }
 
 func fill(n int, f func(i int, before []fp) fp) []fp {
@@ -135,55 +136,9 @@ func TestPairsMatchBruteForce(t *testing.T) {
 						continue // nearly all pairs
 					}
 					fps := shape.make(r, n)
-					want := naive(fps, k)
 					for _, workers := range []int{1, 3} {
-						got := allPairs(t, newSet(t, slices.Clone(fps)),
-							Options{MaxDistance: k, Workers: workers})
-						if !slices.Equal(got, want) {
-							t.Fatalf("seed %d, n = %d, k = %d, %d workers: %s", seed, n, k, workers,
-								difference(got, want))
-						}
+						checkPairs(t, fps, Options{MaxDistance: k, Workers: workers}, shape.name)
 					}
-				}
-			}
-		})
-	}
-}
-
-func difference(got, want []Pair) string {
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Sprintf("%d pairs, want %d; pair %d is %v, want %v", len(got), len(want), i,
-				got[i], want[i])
-		}
-	}
-	return fmt.Sprintf("%d pairs, want %d", len(got), len(want))
-}
-
-// TestLargePairsMatchBruteForce tests collections that all workers divide together, and
-// parts that they divide again.
-func TestLargePairsMatchBruteForce(t *testing.T) {
-	seed := testenv.Seed(t)
-	for _, shape := range shapes {
-		n := testenv.Number(6000, 17_000, 17_000, 17_000) // a bit more than minLarge
-		switch shape.name {
-		case "few bits", "numbers", "ball", "equal":
-			continue // millions of pairs, or none
-		case "random", "clustered":
-			n = testenv.Number(n, n, 50_000, 100_000)
-		default:
-			if testing.Short() {
-				continue
-			}
-		}
-		t.Run(shape.name, func(t *testing.T) {
-			fps := shape.make(rand.New(rand.NewPCG(seed, 4)), n)
-			want := naive(fps, 6)
-			for _, k := range []int{6, 3} {
-				want = slices.DeleteFunc(want, func(p Pair) bool { return p.Distance > k })
-				got := allPairs(t, newSet(t, slices.Clone(fps)), Options{MaxDistance: k})
-				if !slices.Equal(got, want) {
-					t.Errorf("seed %d, n = %d, k = %d: %s", seed, n, k, difference(got, want))
 				}
 			}
 		})
@@ -205,59 +160,54 @@ func TestPartsOfTheThreshold(t *testing.T) {
 			}
 			return fp(r.Uint64()<<32) | low
 		})
-		got := allPairs(t, newSet(t, slices.Clone(fps)), Options{MaxDistance: 1})
-		if want := naive(fps, 1); !slices.Equal(got, want) {
-			t.Errorf("%d of one part: %s", minLarge+more, difference(got, want))
-		}
+		checkPairs(t, fps, Options{MaxDistance: 1}, "two parts")
 	}
 }
 
-// TestEachStopsWithTheContext tests that Each stops when its context ends, even if it finds no
-// pair.
-func TestEachStopsWithTheContext(t *testing.T) {
+// TestStops tests that a search stops with its loop, with an error of its caller, and when its
+// context ends, even if it finds no more pairs.
+func TestStops(t *testing.T) {
 	s := newSet(t, fill(5000, func(i int, _ []fp) fp { return fp(i) }))
-	enough := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	calls := 0
-	err := s.Each(ctx, Options{MaxDistance: 16, Workers: 1}, func(int, []Pair) error {
-		cancel(enough)
-		calls++
-		time.Sleep(time.Millisecond)
-		return nil
-	})
-	if !errors.Is(err, enough) || calls > 1000 {
-		t.Errorf("a context that is done: %v, after %d calls", err, calls)
-	}
-}
-
-func TestPairsStopWithTheLoopAndTheContext(t *testing.T) {
-	s := newSet(t, fill(5000, func(i int, _ []fp) fp { return fp(i) }))
-	for p, err := range s.Pairs(context.Background(), Options{MaxDistance: 16}) {
+	o := Options{MaxDistance: 16, Workers: 1}
+	for p, err := range s.Pairs(t.Context(), o) {
 		if err != nil || p.First >= p.Second {
 			t.Fatal(p, err)
 		}
 		break
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	calls := 0
+	if err := s.Each(ctx, o, func(int, []Pair) error {
+		cancel(enough)
+		calls++
+		time.Sleep(time.Millisecond)
+		return nil
+	}); !errors.Is(err, enough) || calls > 1000 {
+		t.Errorf("a context that is done: %v, after %d calls", err, calls)
+	}
 	var last error
-	for _, err := range s.Pairs(ctx, Options{MaxDistance: 16}) {
-		cancel()
+	for _, err := range s.Pairs(ctx, o) {
 		last = err
 	}
-	if !errors.Is(last, context.Canceled) {
-		t.Errorf("a context that is done: %v", last)
+	if !errors.Is(last, enough) {
+		t.Errorf("Pairs with a context that is done: %v", last)
 	}
 	broken := errors.New("broken")
-	if err := s.Each(context.Background(), Options{MaxDistance: 3},
+	if err := s.Each(t.Context(), o,
 		func(int, []Pair) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("an error of found: %v", err)
 	}
 	for _, k := range []int{-1, 65} {
-		if err := s.Each(context.Background(), Options{MaxDistance: k},
-			nil); !errors.Is(err, errDistance) {
+		if err := s.Each(t.Context(), Options{MaxDistance: k}, nil); !errors.Is(err, errDistance) {
 			t.Errorf("k = %d: %v", k, err)
 		}
+	}
+	j, _ := joinOf(3, 1)
+	j.fail(broken)
+	j.fail(enough)
+	if err := j.finish(); err != broken {
+		t.Errorf("not the first error: %v", err)
 	}
 }

@@ -17,8 +17,7 @@ func newSet(t testing.TB, fps []fp) *Set {
 }
 
 func TestOccurrencesOfCopies(t *testing.T) {
-	seed := testenv.Seed(t)
-	r := rand.New(rand.NewPCG(seed, 3))
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 3))
 	for _, n := range []int{0, 1, 2, 100, 20_000, 200_000} {
 		fps := fill(n, func(int, []fp) fp { return fp(r.IntN(1+n/2)) << (r.IntN(2) * 40) })
 		want := map[fp][]uint32{}
@@ -27,36 +26,29 @@ func TestOccurrencesOfCopies(t *testing.T) {
 		}
 		s, occurrences, err := NewSetWithPlaces(slices.Clone(fps))
 		must(t, err)
-		for node, got := range s.nodesOf(s.fps) {
-			if got != Node(node) {
-				t.Fatalf("seed %d, n = %d: nodesOf has %d for %d", seed, n, got, node)
-			}
-		}
 		if s.Len() != len(want) {
-			t.Fatalf("seed %d, n = %d: %d nodes, want %d", seed, n, s.Len(), len(want))
+			t.Fatalf("n = %d: %d nodes, want %d", n, s.Len(), len(want))
 		}
+		numbers := s.nodesOf(s.fps)
 		repeated := maps.Collect(s.Repeated())
 		for node := range Node(s.Len()) {
 			f := s.Fingerprint(node)
-			if got := occurrences.Of(node); !slices.Equal(got, want[f]) ||
-				max(repeated[node], 1) != len(got) {
-				t.Fatalf("seed %d, n = %d: %v at %v, %d copies, want %v", seed, n, f, got,
-					repeated[node], want[f])
-			}
-			if got, found := s.Node(f); !found || got != node {
-				t.Fatalf("seed %d, n = %d: Node(%v) is %d, %v, want %d", seed, n, f,
-					got, found, node)
+			at, found := s.Node(f)
+			if got := occurrences.Of(node); !slices.Equal(got, want[f]) || !found || at != node ||
+				max(repeated[node], 1) != len(got) || numbers[node] != node {
+				t.Fatalf("n = %d: node %d is %v at %v, %d copies, want %v; found again as %d, %d",
+					n, node, f, got, repeated[node], want[f], at, numbers[node])
 			}
 		}
 		counted, err := SortedSet(slices.Clone(s.fps),
 			func(node Node) int { return len(occurrences.Of(node)) })
 		if err != nil || !slices.Equal(counted.repeats, s.repeats) {
-			t.Errorf("seed %d, n = %d: counted again, %v: %v", seed, n, counted.repeats, err)
+			t.Errorf("n = %d: counted again, %v: %v", n, counted.repeats, err)
 		}
 		for range 1000 {
 			f := fp(r.IntN(1+n)) << (r.IntN(2) * 40)
 			if _, found := s.Node(f); found != (want[f] != nil) {
-				t.Fatalf("seed %d, n = %d: Node(%v) found %v", seed, n, f, found)
+				t.Fatalf("n = %d: Node(%v) found %v", n, f, found)
 			}
 		}
 	}
