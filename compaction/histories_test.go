@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,46 +159,25 @@ func (d *drawer) between() step {
 	case i <= 1:
 		return step{what: "compact", work: work}
 	case i <= 3:
-		return step{what: "load", docs: d.some(), keep: d.IntN(2) == 0, open: index.Options{CacheBytes: work.CacheBytes,
-			FilterBytes: work.FilterBytes}, work: work}
+		return step{what: "load", docs: d.some(), keep: d.IntN(2) == 0, work: work,
+			open: index.Options{CacheBytes: work.CacheBytes, FilterBytes: work.FilterBytes}}
 	}
 	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
 }
 
-// session returns open, the given number of writes, and close.
-func (d *drawer) session(writes int) []step {
-	steps := []step{d.open()}
-	for range writes {
-		steps = append(steps, d.write())
-	}
-	return append(steps, step{what: "close"})
-}
-
 // used returns the steps that make an index with packed and live documents. Some were replaced or
 // deleted, and the last ones are only in the log.
-func (d *drawer) used() (steps []step) {
-	change := func() {
-		steps = append(steps, step{what: "open"})
-		for range 3 {
-			steps = append(steps, step{what: "add", docs: d.documents(60)})
-		}
-		steps = append(steps, step{what: "delete", keys: d.someKeys(20)}, step{what: "close"})
+func (d *drawer) used() []step {
+	session := func() []step {
+		add := func() step { return step{what: "add", docs: d.documents(60)} }
+		return opened(index.Options{}, add(), add(), add(),
+			step{what: "delete", keys: d.someKeys(20)})
 	}
-	change()
-	steps = append(steps, step{what: "compact"})
-	change()
-	return steps
+	return slices.Concat(session(), []step{{what: "compact"}}, session())
 }
 
 func newDrawer(seed, n uint64) *drawer {
 	return &drawer{source: rand.New(rand.NewPCG(seed, n)), keys: keyNames, most: 40}
-}
-
-func parsePlan(t testing.TB, text string) *plan.Plan {
-	t.Helper()
-	p, err := plan.Parse(text)
-	must(t, err)
-	return p
 }
 
 func namedPlan(t testing.TB, name string, k int) *plan.Plan {
@@ -222,22 +202,31 @@ var undesigned = []string{
 	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
 }
 
-// quickPlans returns the plans for k that are fast without filters: all designs of package plan
-// and some other plans.
-func quickPlans(t testing.TB, k int) (plans []*plan.Plan) {
+// plansOf returns all designs of package plan for these k, and some other plans, if they are
+// wanted.
+func plansOf(t testing.TB, from, to int, wanted func(*plan.Plan) bool) (plans []*plan.Plan) {
 	t.Helper()
-	for _, d := range plan.Designs(k) {
-		p := namedPlan(t, d, k)
-		if p.Probes() <= manyProbes || testenv.Long() {
-			plans = append(plans, p)
+	for k := from; k <= to; k++ {
+		for _, d := range plan.Designs(k) {
+			plans = append(plans, namedPlan(t, d, k))
 		}
 	}
 	for _, text := range undesigned {
-		if p := parsePlan(t, text); p.MaxDistance == k {
+		p, err := plan.Parse(text)
+		must(t, err)
+		if from <= p.MaxDistance && p.MaxDistance <= to {
 			plans = append(plans, p)
 		}
 	}
-	return plans
+	return slices.DeleteFunc(plans, func(p *plan.Plan) bool { return !wanted(p) })
+}
+
+// quickPlans returns plans that are fast without filters.
+func quickPlans(t testing.TB, from, to int) []*plan.Plan {
+	t.Helper()
+	return plansOf(t, from, to, func(p *plan.Plan) bool {
+		return p.Probes() <= manyProbes || testenv.Long()
+	})
 }
 
 // manyProbes is the number of probes from which a query is slow if every probe reads a block.
@@ -249,10 +238,7 @@ func TestHistoriesMatchModel(t *testing.T) {
 		must(t, flag.Set("rapid.checks", fmt.Sprint(testenv.Number(15, 60, 150, 3000))))
 		t.Cleanup(func() { f.Value.Set(f.DefValue) })
 	}
-	var plans []*plan.Plan
-	for k := range 6 {
-		plans = append(plans, quickPlans(t, k)...)
-	}
+	plans := quickPlans(t, 0, 5)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &drawer{source: rapidSource{t}, keys: 8, most: 40, plans: plans}
 		d.drawRule()
@@ -262,13 +248,54 @@ func TestHistoriesMatchModel(t *testing.T) {
 				h.x.Close()
 			}
 		}()
-		made := d.open()
-		made.open.Plan = pick(d, plans...)
-		h.must(t, made, step{what: "close"})
+		made := d.open().open
+		made.Plan = pick(d, plans...)
+		h.must(t, opened(made)...)
 		for range rapid.IntRange(1, 6).Draw(t, "sessions") {
-			h.must(t, d.session(rapid.IntRange(0, 6).Draw(t, "writes"))...)
-			h.must(t, d.between())
+			h.must(t, d.open())
+			for range rapid.IntRange(0, 6).Draw(t, "writes") {
+				h.must(t, d.write())
+			}
+			h.must(t, step{what: "close"}, d.between())
 		}
 		h.must(t, d.open(), step{what: "close"})
 	})
+}
+
+// TestShortHistories runs histories that once failed or nearly failed.
+func TestShortHistories(t *testing.T) {
+	const fp = 0x0123456789abcdef
+	var near []uint64
+	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
+		near = append(near, fp, fp^flips&-flips, fp^flips)
+	}
+	// more than fit into one commit
+	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000))
+	for i := range many {
+		many[i].Key = fmt.Sprint(i)
+	}
+	load := func(docs ...index.Document) []step { return []step{{what: "load", docs: docs}} }
+	session := func(steps ...step) []step { return opened(index.Options{}, steps...) }
+	key, clock := load(index.Document{Key: "packed"}), []step(nil)
+	for i := range fingerprint.Fingerprint(3) {
+		live := []index.Document{{Key: "live", Fingerprint: i}}
+		key = append(key, session(step{what: "add", docs: live})...)
+	}
+	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
+		clock = append(clock, step{what: "wait", wait: wait})
+		clock = append(clock, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)},
+			index.Document{Key: fmt.Sprint(i)})...)
+	}
+	for what, steps := range map[string][]step{
+		"live changes of bare packed documents": append(load(bare([]uint64{fp, fp, ^uint64(fp)})...),
+			session(step{what: "delete IDs", ids: []uint64{1}},
+				step{what: "add", docs: bare([]uint64{fp})},
+				step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
+		"loads with a clock that goes back": append(clock, session()...),
+		"first key after a compaction":      key,
+		"expiry in several commits": append(load(many...),
+			session(step{what: "expire", before: epoch.Add(time.Hour)})...),
+	} {
+		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
+	}
 }

@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
@@ -32,22 +35,20 @@ import (
 type step struct {
 	what string
 
-	open   index.Options    // for open
+	open   index.Options    // for open and load
 	docs   []index.Document // to add, check, load or query
 	keep   bool             // for load: LoadOptions.KeepAdded
 	keys   []string         // to delete
 	ids    []uint64         // to delete
 	before time.Time        // for expire
 	wait   time.Duration
-	dir    string // for checkpoint
 
 	k, limit int // for query, at most the k of the index; k also for pairs
 	// of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
 	method string
 	work   compaction.Options
 
-	meanwhile []step // for compact open, when its at-th file is created
-	at        int
+	meanwhile []step // for compact open: taken when the compaction begins to write
 }
 
 const oneByOne = "one by one"
@@ -55,29 +56,33 @@ const oneByOne = "one by one"
 // actions has the function of each step. It changes the state as the index should change, and
 // returns the states that the index goes through. There are several if a crash may leave the step
 // partly done.
-var actions = map[string]func(*history, *step, *state) ([]state, error){
-	// For a closed index.
-	"open": (*history).doOpen, "compact": (*history).doCompact, "load": (*history).doLoad,
-	"wait": func(h *history, s *step, _ *state) ([]state, error) {
-		h.now = h.now.Add(s.wait)
-		return nil, nil
-	},
-	// For an open index.
-	"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete,
-	"delete IDs": (*history).doDeleteIDs,
-	"expire":     (*history).doExpire, "query": (*history).doQuery, "pairs": (*history).doPairs,
-	"close":  (*history).doClose,
-	"freeze": (*history).doFreeze,
-	"sync": func(h *history, _ *step, _ *state) ([]state, error) {
-		return nil, h.x.Sync(context.Background())
-	},
-	"checkpoint": func(h *history, s *step, _ *state) ([]state, error) {
-		return nil, h.x.Checkpoint(context.Background(), s.dir)
-	},
-}
+var actions map[string]func(*history, *step, *state) ([]state, error)
 
 func init() { // doCompactOpen uses actions itself
-	actions["compact open"] = (*history).doCompactOpen
+	actions = map[string]func(*history, *step, *state) ([]state, error){
+		// For a closed index.
+		"open": (*history).doOpen, "compact": (*history).doCompact, "load": (*history).doLoad,
+		"wait": func(h *history, s *step, _ *state) ([]state, error) {
+			h.now = h.now.Add(s.wait)
+			return nil, nil
+		},
+		// For an open index.
+		"add": (*history).doAdd, "check": (*history).doCheck, "delete": (*history).doDelete,
+		"delete IDs": (*history).doDeleteIDs, "expire": (*history).doExpire,
+		"query": (*history).doQuery, "pairs": (*history).doPairs,
+		"compact open": (*history).doCompactOpen, "freeze": (*history).doFreeze,
+		"sync": func(h *history, _ *step, _ *state) ([]state, error) {
+			return nil, h.x.Sync(context.Background())
+		},
+		"checkpoint": func(h *history, _ *step, _ *state) ([]state, error) {
+			return nil, h.x.Checkpoint(context.Background(), "copy")
+		},
+		"close": func(h *history, _ *step, _ *state) ([]state, error) {
+			x := h.x
+			h.x = nil
+			return nil, x.Close()
+		},
+	}
 }
 
 // state is everything that callers can see of an index.
@@ -86,15 +91,21 @@ type state struct {
 	name       string
 	none       bool // there is no index
 	generation uint64
-	packed     indextest.Documents // when the tables were packed
-	packedNext uint64              // next ID at that time
-	frozen     bool                // an epoch is frozen
-	frozenDocs indextest.Documents // when it was frozen
-	frozenNext uint64              // next ID at that time
-	plan       string              // "": any
+	packed     content  // when the tables were packed
+	frozen     *content // when the frozen epoch was frozen; nil: none is
+	plan       string   // "": any
 }
 
-var noIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
+// content is what an index had at an earlier time.
+type content struct {
+	docs   indextest.Documents
+	nextID uint64
+}
+
+var (
+	noIndex    = state{Model: indextest.NewModel(indextest.Rule{}), name: "no index", none: true}
+	emptyIndex = state{Model: indextest.NewModel(indextest.Rule{}), name: "an empty index"}
+)
 
 // patience is the time after which a call counts as hanging.
 const patience = 5 * time.Minute
@@ -107,24 +118,31 @@ func (s state) clone() state {
 // repacked returns the state after all tables were written again.
 func (s state) repacked(plan string) state {
 	s = s.clone()
-	s.generation, s.packed, s.packedNext, s.plan, s.frozen = s.generation+1, s.Docs,
-		s.NextID, plan, false
+	s.generation, s.packed, s.plan, s.frozen = s.generation+1, content{s.Docs, s.NextID}, plan, nil
+	return s
+}
+
+// freeze returns the state after an epoch was frozen. An epoch that is already frozen stays.
+func (s state) freeze() state {
+	s = s.clone()
+	if s.frozen == nil {
+		s.frozen = &content{s.Docs, s.NextID}
+	}
+	return s
+}
+
+// repackedFrozen returns the state after only the frozen epoch was packed.
+func (s state) repackedFrozen() state {
+	was := *s.freeze().frozen
+	s = s.repacked(s.plan)
+	s.packed = was
 	return s
 }
 
 // live reports whether a document was added or removed since the tables were packed. A document
 // that was added counts also after its removal.
 func (s *state) live() bool {
-	return s.NextID > max(s.packedNext, 1) || len(s.packed) != len(s.Docs)
-}
-
-// entries returns the number of different stored fingerprints.
-func (s *state) entries() uint64 {
-	stored := make(map[uint64]bool)
-	for _, d := range s.Docs {
-		stored[store.Stored(uint64(d.Fingerprint), d.Scope)] = true
-	}
-	return uint64(len(stored))
+	return s.NextID > max(s.packed.nextID, 1) || len(s.packed.docs) != len(s.Docs)
 }
 
 // differs describes the difference of two states. It returns "" if they are equal.
@@ -143,22 +161,24 @@ func (s *state) differs(got *state) string {
 // history is an index and its possible states.
 type history struct {
 	fs      vfs.FS
+	files   vfs.FS       // fs without faults
 	x       *index.Index // nil while it is closed
 	opts    index.Options
 	now     time.Time
-	states  []state    // states that a crash may leave; the last is the current one
-	r       *rand.Rand // for queries
-	report  *compaction.Report
-	removed int // documents that the last removal reported
+	states  []state         // states that a crash may leave; the last is the current one
+	r       *rand.Rand      // for queries
+	ctx     context.Context // of compactions and loads
+	removed int             // documents that the last removal reported
 
-	hook func() // called when a compaction or a load creates a file
+	hook func() // called when a compaction of the open index creates a file
 }
 
 // epoch is the time at which histories begin.
 var epoch = time.Unix(1_800_000_000, 0).UTC()
 
 func newHistory(fs vfs.FS) *history {
-	return &history{fs: fs, now: epoch, states: []state{noIndex}, r: rand.New(rand.NewPCG(1, 2))}
+	return &history{fs: fs, files: fs, now: epoch, states: []state{noIndex}, r: rand.New(rand.NewPCG(1, 2)),
+		ctx: context.Background()}
 }
 
 func (h *history) newest() *state { return &h.states[len(h.states)-1] }
@@ -184,10 +204,10 @@ func (h *history) do(s *step) (through []state, err error) {
 // must runs steps that must succeed, and checks the index after each.
 func (h *history) must(t failer, steps ...step) {
 	t.Helper()
-	for i := range steps {
-		h.quickly(t, steps[i])
+	for _, s := range steps {
+		h.quickly(t, s)
 		if err := h.compare(); err != nil {
-			t.Fatalf("after step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
+			t.Fatalf("after %s: %v", s.what, err)
 		}
 	}
 }
@@ -196,14 +216,7 @@ func (h *history) must(t failer, steps ...step) {
 func (h *history) quickly(t failer, steps ...step) {
 	t.Helper()
 	for i := range steps {
-		before := diskBytes(h.fs)
-		h.report = nil
 		through, err := h.do(&steps[i])
-		if r := h.report; err == nil && r != nil && (r.Loaded == 0 && r.BytesBefore != before ||
-			r.BytesAfter != diskBytes(h.fs)) {
-			err = fmt.Errorf("%w: %+v of %d bytes before, %d after", errWrong, r, before,
-				diskBytes(h.fs))
-		}
 		if err != nil {
 			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
 		}
@@ -213,21 +226,9 @@ func (h *history) quickly(t failer, steps ...step) {
 	}
 }
 
-// diskBytes returns the total size of the files of an index.
-func diskBytes(fsys vfs.FS) (bytes uint64) {
-	names, _ := fsys.List("ix")
-	for _, name := range names {
-		if info, err := fsys.Stat(fsys.PathJoin("ix", name)); err == nil {
-			bytes += uint64(info.Size())
-		}
-	}
-	return bytes
-}
-
-// session opens the index, runs steps, and closes it.
-func (h *history) session(t failer, opts index.Options, steps ...step) {
-	t.Helper()
-	h.must(t, slices.Concat([]step{{what: "open", open: opts}}, steps, []step{{what: "close"}})...)
+// opened returns the steps of a session.
+func opened(opts index.Options, steps ...step) []step {
+	return slices.Concat([]step{{what: "open", open: opts}}, steps, []step{{what: "close"}})
 }
 
 // compare compares an open index with the newest state, and records the plan there.
@@ -235,16 +236,8 @@ func (h *history) compare() error {
 	if h.x == nil {
 		return nil
 	}
-	got, err := seen(h.x)
-	if err != nil {
-		return err
-	}
-	s := h.newest()
-	if diff := s.differs(got); diff != "" {
-		return errors.New(diff)
-	}
-	s.plan, got.Rule = got.plan, indextest.RuleOf(h.opts, h.x.Plan().MaxDistance)
-	return checkAnswers(h.x, got.Model, h.r, 4)
+	_, err := whichOf(h.x, h.opts, h.states[len(h.states)-1:], h.r)
+	return err
 }
 
 // failer is the common part of *testing.T and *rapid.T.
@@ -281,12 +274,6 @@ func (h *history) doOpen(s *step, next *state) (through []state, err error) {
 	return through, err
 }
 
-func (h *history) doClose(*step, *state) ([]state, error) {
-	x := h.x
-	h.x = nil
-	return nil, x.Close()
-}
-
 func (h *history) doAdd(s *step, next *state) ([]state, error) {
 	want, got := slices.Clone(s.docs), slices.Clone(s.docs)
 	next.Add(want...)
@@ -317,22 +304,21 @@ func (h *history) doCheck(s *step, next *state) (through []state, err error) {
 func (h *history) doDelete(s *step, next *state) ([]state, error) {
 	want := next.Delete(s.keys...)
 	n, err := h.x.Delete(context.Background(), s.keys...)
-	return []state{*next}, h.wrongRemoval(err, n, want)
-}
-
-// wrongRemoval returns errWrong if another number of documents than wanted was removed.
-func (h *history) wrongRemoval(err error, got, want int) error {
-	h.removed = got
-	return wrongly(err, got, want)
+	h.removed = n
+	return []state{*next}, wrongly(err, n, want)
 }
 
 func (h *history) doDeleteIDs(s *step, next *state) ([]state, error) {
-	n := len(next.Docs)
-	next.Docs = next.Docs.Without(func(d *index.Document) bool {
-		return slices.Contains(s.ids, d.ID)
-	})
-	got, err := h.x.DeleteIDs(context.Background(), s.ids...)
-	return []state{*next}, h.wrongRemoval(err, got, n-len(next.Docs))
+	want := next.removeIDs(s.ids)
+	n, err := h.x.DeleteIDs(context.Background(), s.ids...)
+	h.removed = n
+	return []state{*next}, wrongly(err, n, want)
+}
+
+func (s *state) removeIDs(ids []uint64) (removed int) {
+	n := len(s.Docs)
+	s.Docs = s.Docs.Without(func(d *index.Document) bool { return slices.Contains(ids, d.ID) })
+	return n - len(s.Docs)
 }
 
 func (h *history) doExpire(s *step, next *state) (through []state, err error) {
@@ -343,13 +329,12 @@ func (h *history) doExpire(s *step, next *state) (through []state, err error) {
 		}
 	}
 	for some := range slices.Chunk(ids, 256) { // of one commit
-		next.Docs = next.Docs.Without(func(d *index.Document) bool {
-			return slices.Contains(some, d.ID)
-		})
+		next.removeIDs(some)
 		through = append(through, next.clone())
 	}
-	got, err := h.x.DeleteBefore(context.Background(), s.before)
-	return append(through, *next), h.wrongRemoval(err, got, len(ids))
+	n, err := h.x.DeleteBefore(context.Background(), s.before)
+	h.removed = n
+	return append(through, *next), wrongly(err, n, len(ids))
 }
 
 func (h *history) doQuery(s *step, next *state) ([]state, error) {
@@ -362,18 +347,20 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 		}
 		return nil, nil
 	}
+	ctx, n := context.Background(), 0
+	if s.method != "" {
+		ctx = testhook.WithScannedBatches(ctx, s.method == "scanned")
+	}
 	var queries []index.Query
 	for i := range s.docs { // every second query has a smaller k and another limit
 		queries = append(queries, indextest.QueryOf(&s.docs[i], max(0, k-i%2), s.limit+i%2))
 	}
-	rule, n := next.Rule, 0
-	for a, err := range h.x.QueryBatch(by(context.Background(), s.method), queries) {
+	for a, err := range h.x.QueryBatch(ctx, queries) {
 		if err != nil {
 			return nil, err
 		}
-		rule.MaxDistance = max(0, k-n%2)
-		if diff := indextest.Difference(a.Matches, next.Docs.Near(rule, &s.docs[n],
-			s.limit+n%2)); diff != "" || a.Query != n {
+		want := next.Docs.Near(next.Rule.Within(max(0, k-n%2)), &s.docs[n], s.limit+n%2)
+		if diff := indextest.Difference(a.Matches, want); diff != "" || a.Query != n {
 			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n],
 				s.method, a.Query, diff)
 		}
@@ -382,29 +369,15 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 	return nil, wrongly(nil, n, len(queries))
 }
 
-// by returns a context that selects the method of QueryBatch.
-func by(ctx context.Context, method string) context.Context {
-	if method == "" {
-		return ctx
-	}
-	return testhook.WithScannedBatches(ctx, method == "scanned")
-}
-
-// doPairs compares pairs and clusters by fingerprint and scope only.
+// doPairs counts the pairs by fingerprint and scope only.
 func (h *history) doPairs(s *step, next *state) ([]state, error) {
-	opts := index.JoinOptions{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
-	if s.k == 0 {
-		opts.MaxDistance = index.Exact
-	}
 	rule := indextest.Rule{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
-	pairs, wantPairs := 0, 0
-	var clustered, near []uint64
+	pairs, want := 0, 0
 	for i := range next.Docs {
-		n := len(next.Docs.Near(rule, &next.Docs[i], 0)) - 1
-		if wantPairs += n; n > 0 {
-			near = append(near, next.Docs[i].ID)
-		}
+		want += len(next.Docs[:i].Near(rule, &next.Docs[i], 0))
 	}
+	opts := index.JoinOptions{MaxDistance: cmp.Or(s.k, index.Exact), MaxShingleDistance: -1,
+		MaxLengthRatio: -1}
 	for p, err := range h.x.Pairs(context.Background(), opts) {
 		if err != nil {
 			return nil, err
@@ -415,24 +388,7 @@ func (h *history) doPairs(s *step, next *state) ([]state, error) {
 			pairs += n * p.Second.Documents
 		}
 	}
-	for c, err := range h.x.Clusters(context.Background(), opts) {
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.Members {
-			for d, err := range c.Members[i].All() {
-				if err != nil {
-					return nil, err
-				}
-				clustered = append(clustered, d.ID)
-			}
-		}
-	}
-	slices.Sort(clustered)
-	if diff := indextest.Difference(clustered, near); diff != "" {
-		return nil, fmt.Errorf("%w: documents in clusters: %s", errWrong, diff)
-	}
-	return nil, wrongly(nil, pairs, wantPairs/2)
+	return nil, wrongly(nil, pairs, want)
 }
 
 func (h *history) doCompact(s *step, next *state) ([]state, error) {
@@ -440,113 +396,68 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	if s.work.Plan != nil {
 		plan = s.work.Plan.String()
 	}
-	works := next.live() || next.generation == 0 || plan != next.plan
-	opts := s.work
+	through, works := []state{*next}, next.live() || next.generation == 0 || plan != next.plan
+	opts, before := s.work, h.diskBytes()
 	opts.FS = h.fs
-	report, err := compaction.Run(context.Background(), "ix", opts)
-	through := []state{*next}
+	report, err := compaction.Run(h.ctx, "ix", opts)
 	if works {
 		*next = next.repacked(plan)
 		through = append(through, *next)
 	}
 	if err == nil {
-		h.report = &report
-		err = errors.Join(err, next.reported(&report))
+		err = errors.Join(wrongly(nil, report.BytesBefore, before), h.reported(&report, next))
 	}
 	return through, err
 }
 
-// packedAgain returns s and the states that follow if its live entries are frozen and packed,
-// rounds times.
-func (s state) packedAgain(rounds int) (through []state) {
-	through = []state{s}
-	for range rounds {
-		through = append(through, s.freeze(), s.repackedFrozen())
-		s = through[len(through)-1]
+// reported compares the report of a call that succeeded with the state and the files.
+func (h *history) reported(r *compaction.Report, s *state) error {
+	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan ||
+		r.BytesBefore == 0 || r.BytesAfter != h.diskBytes() || r.Seconds <= 0 {
+		return fmt.Errorf("%w: %+v of %d documents, plan %s and %d bytes", errWrong, r, len(s.Docs),
+			s.plan, h.diskBytes())
 	}
-	return through
+	return nil
+}
+
+// diskBytes returns the total size of the files of an index.
+func (h *history) diskBytes() (bytes uint64) {
+	names, _ := h.files.List("ix")
+	for _, name := range names {
+		if info, err := h.files.Stat(h.files.PathJoin("ix", name)); err == nil {
+			bytes += uint64(info.Size())
+		}
+	}
+	return bytes
 }
 
 func (h *history) doCompactOpen(s *step, next *state) (through []state, err error) {
-	before, found := h.states, next.frozen
+	before, found := h.states, next.frozen != nil
 	defer func() { through, h.states = h.states[len(before):], before }()
 	h.states = slices.Clip(before)
-	works := found || next.live() || next.generation == 0
-	reach := func(s state) {
-		s.name = "compact open"
-		h.states = append(h.states, s)
-	}
-	end := h.whileWorking(s, func() { reach(next.freeze()) })
-	report, err := compaction.Compact(context.Background(), h.x, s.work)
-	if !works {
-		h.hook = nil
-	} else {
-		err = errors.Join(err, end())
-		rounds := 1
-		if now := h.newest(); found { // the frozen entries first, then the live ones
-			// the error does not tell how far the compaction got
-			if after := now.repackedFrozen(); err != nil || after.live() {
-				rounds = 2
-			}
-		}
-		for _, of := range h.newest().packedAgain(rounds)[1:] {
-			reach(of)
-		}
-	}
-	if err == nil {
-		err = wrongly(nil, [3]any{report.Documents, report.Plan, h.x.Stats().Generation},
-			[3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
-	}
-	return nil, err
-}
-
-// whileWorking runs the concurrent steps of s when the compaction creates its at-th file. It
-// calls begin at the first file, or at the end. The function end returns the error of the steps.
-func (h *history) whileWorking(s *step, begin func()) (end func() error) {
-	files, went := 0, error(nil)
-	begun, done := false, false
-	h.hook = func() {
-		if done {
-			return
-		}
-		if !begun {
-			begun = true
-			begin()
-		}
-		if files++; files <= s.at {
-			return
-		}
-		done = true
+	reach := func(s state) { h.states = append(h.states, s) }
+	var others error
+	h.hook = sync.OnceFunc(func() { // the epoch is frozen when the compaction begins to write
+		reach(next.freeze())
 		for i := range s.meanwhile {
 			steps, err := h.do(&s.meanwhile[i])
-			h.states = append(h.states, steps...)
-			if went = errors.Join(went, err); err != nil {
-				return
-			}
+			h.states, others = append(h.states, steps...), errors.Join(others, err)
+		}
+	})
+	report, err := compaction.Compact(h.ctx, h.x, s.work)
+	if found || next.live() || next.generation == 0 {
+		h.hook()
+		reach(h.newest().repackedFrozen())
+		// The live entries follow. An error does not tell how far the compaction got.
+		if found && (err != nil || h.newest().live()) {
+			reach(h.newest().freeze())
+			reach(h.newest().repackedFrozen())
 		}
 	}
-	return func() error {
-		if h.hook = nil; !begun {
-			begin()
-		}
-		return went
-	}
-}
-
-// freeze returns the state after an epoch was frozen. An epoch that is already frozen stays.
-func (s state) freeze() state {
-	s = s.clone()
-	if !s.frozen {
-		s.frozen, s.frozenDocs, s.frozenNext = true, s.Docs, s.NextID
-	}
-	return s
-}
-
-// repackedFrozen returns the state after only the frozen epoch was packed.
-func (s state) repackedFrozen() state {
-	s = s.freeze().repacked(s.plan)
-	s.packed, s.packedNext = s.frozenDocs, s.frozenNext
-	return s
+	h.hook = nil
+	err = errors.Join(err, others)
+	return nil, wrongly(err, [3]any{report.Documents, report.Plan, h.x.Stats().Generation},
+		[3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
 }
 
 // errCut ends a compaction before it packs anything.
@@ -579,14 +490,13 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	}
 	opts := s.open
 	opts.FS, opts.Now = h.fs, func() time.Time { return h.now }
-	report, err := compaction.Load(context.Background(), "ix", seqOf(s.docs, nil),
+	report, err := compaction.Load(h.ctx, "ix", seqOf(s.docs, nil),
 		compaction.LoadOptions{Index: opts, KeepAdded: s.keep, MemoryBytes: s.work.MemoryBytes,
 			Progress: s.work.Progress})
 	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced},
 		[2]uint64{uint64(len(s.docs)), uint64(replaced)})
 	if err == nil {
-		h.report = &report
-		err = next.reported(&report)
+		err = h.reported(&report, next)
 	}
 	return []state{*next}, err
 }
@@ -604,8 +514,9 @@ func (s *state) load(keepAdded bool, docs ...index.Document) (replaced int) {
 		if !keepAdded || d.Added.IsZero() {
 			d.Added = s.Now
 		}
-		if bareWhenLoaded(&d) {
-			d.Added = time.Time{}
+		if d.Key == "" && d.Scope == "" && d.Signature() == (fingerprint.Signature{
+			Fingerprint: d.Fingerprint}) {
+			d.Added = time.Time{} // it is stored without a record
 		}
 		s.NextID++
 		if d.Key == "" || last[d.Key] == i {
@@ -613,20 +524,6 @@ func (s *state) load(keepAdded bool, docs ...index.Document) (replaced int) {
 		}
 	}
 	return n - len(s.Docs)
-}
-
-// bareWhenLoaded reports whether a bulk load stores a document without a record.
-func bareWhenLoaded(d *index.Document) bool {
-	return d.Key == "" && d.Scope == "" && d.Shingles.IsZero() && d.Digest == 0 && d.Tokens == 0
-}
-
-// reported compares a report with a state.
-func (s *state) reported(r *compaction.Report) error {
-	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan ||
-		r.BytesBefore == 0 || r.BytesAfter == 0 || r.Seconds <= 0 {
-		return fmt.Errorf("%w: %+v of %d documents and plan %s", errWrong, r, len(s.Docs), s.plan)
-	}
-	return nil
 }
 
 func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
@@ -661,10 +558,10 @@ func seen(x *index.Index) (*state, error) {
 	return &state{Model: m, generation: stats.Generation, plan: stats.Plan}, nil
 }
 
-// which opens the index in a file system, determines its state, and checks some answers. If
-// deeply is set, it also checks that no other file is left, and reads the epochs.
+// which opens the index in a file system, determines its state, and checks some answers. No other
+// file may be left.
 func which(
-	fsys vfs.FS, states []state, r *rand.Rand, opts index.Options, deeply bool,
+	fsys vfs.FS, states []state, r *rand.Rand, opts index.Options,
 ) (found *state, err error) {
 	opts.FS, opts.MustExist = fsys, true
 	x, err := index.Open("ix", &opts)
@@ -674,13 +571,13 @@ func which(
 	if err != nil {
 		return nil, err
 	}
-	found, err = whichOf(x, states, r)
-	if err = errors.Join(err, x.Close()); err != nil || !deeply {
+	found, err = whichOf(x, opts, states, r)
+	if err = errors.Join(err, x.Close()); err != nil {
 		return found, err
 	}
 	if opts.ReadOnly { // a read-only index does not remove leftover files
 		opts.ReadOnly = false
-		again, err := which(fsys, states, r, opts, deeply)
+		again, err := which(fsys, states, r, opts)
 		if err == nil && again.name != found.name {
 			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s",
 				found.name, again.name)
@@ -694,8 +591,11 @@ func which(
 	return &as, checkEpochs(fsys, &as)
 }
 
-// whichOf determines the state of an open index.
-func whichOf(x *index.Index, states []state, r *rand.Rand) (*state, error) {
+// whichOf determines the state of an open index. It queries some documents and a quarter of all
+// keys.
+func whichOf(
+	x *index.Index, opts index.Options, states []state, r *rand.Rand,
+) (found *state, err error) {
 	got, err := seen(x)
 	if err != nil {
 		return nil, err
@@ -707,34 +607,33 @@ func whichOf(x *index.Index, states []state, r *rand.Rand) (*state, error) {
 		}
 		diff := states[i].differs(got)
 		if diff == "" {
-			states[i].plan = got.plan
-			return &states[i], checkAnswers(x, got.Model, r, 12)
+			found = &states[i]
+			break
 		}
 		fmt.Fprintf(&differences, "\n  from %s: %s", states[i].name, diff)
 	}
-	return nil, fmt.Errorf("an index that differs%s", &differences)
-}
-
-// checkAnswers queries some documents and a quarter of all possible keys.
-func checkAnswers(x *index.Index, m *indextest.Model, r *rand.Rand, queries int) error {
-	for range min(len(m.Docs), queries) {
-		like := m.Docs[r.IntN(len(m.Docs))]
+	if found == nil {
+		return nil, fmt.Errorf("an index that differs%s", &differences)
+	}
+	found.plan, got.Rule = got.plan, indextest.RuleOf(opts, x.Plan().MaxDistance)
+	for range min(len(got.Docs), 8) {
+		like := got.Docs[r.IntN(len(got.Docs))]
 		for range r.IntN(4) {
 			like.Fingerprint ^= 1 << r.IntN(64)
 		}
-		if err := m.Query(x, like, m.Rule.MaxDistance, 0); err != nil {
-			return err
+		if err := got.Query(x, like, got.Rule.MaxDistance, 0); err != nil {
+			return nil, err
 		}
 	}
 	for i := r.IntN(4); i < keyNames; i += 4 {
-		want, stored := m.Docs.Key(keyName(i))
-		if got, found, err := x.Get(context.Background(), keyName(i)); err != nil ||
-			found != stored || got != want {
-			return fmt.Errorf("key %q: stored %t, found %t, %v: %+v, not %+v", keyName(i), stored,
-				found, err, got, want)
+		want, stored := got.Docs.Key(keyName(i))
+		if d, known, err := x.Get(context.Background(), keyName(i)); err != nil ||
+			known != stored || d != want {
+			return nil, fmt.Errorf("key %q: %+v, %t, %v; want %+v, %t", keyName(i), d, known, err,
+				want, stored)
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // checkEpochs records whether an epoch is frozen. If the tables were just packed, there must be no
@@ -750,8 +649,10 @@ func checkEpochs(fsys vfs.FS, want *state) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	if frozen := v.Epochs() > 1; !frozen || !want.frozen {
-		want.frozen, want.frozenDocs, want.frozenNext = frozen, want.Docs, want.NextID
+	if v.Epochs() < 2 {
+		want.frozen = nil
+	} else if want.frozen == nil {
+		want.frozen = &content{want.Docs, want.NextID}
 	}
 	if any, err := v.HasLive(); err != nil || any != want.live() {
 		return fmt.Errorf("live entries or removed IDs: %t, not %t, %v", any, want.live(), err)
@@ -759,8 +660,10 @@ func checkEpochs(fsys vfs.FS, want *state) (err error) {
 	return nil
 }
 
-// TestMain lowers the frequency of garbage collections, since the tests open many small indexes.
+// TestMain lowers the frequency of garbage collections, since the tests open many small indexes. A
+// panic prints all goroutines, since calls may hang.
 func TestMain(m *testing.M) {
+	debug.SetTraceback("all")
 	if !testenv.Long() {
 		debug.SetGCPercent(400)
 	}

@@ -18,32 +18,35 @@ import (
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// flipped is an index whose files are known byte by byte. It has packed tables, filters, live
-// entries in Pebble's tables and in the log, and deletions of both. It is kept small.
+// flipped is an index whose files are damaged. It has packed tables, filters, live entries in
+// Pebble's tables and in the log, and deletions of both. It is kept small.
 type flipped struct {
 	seed  uint64
 	rng   *rand.Rand
-	files map[string][]byte
-	names []string // of files that are not empty
+	disk  *crashfs.FS
+	sizes map[string]int // of the files that are not empty
 	opts  index.Options
 	state
 }
 
 func newFlipped(t *testing.T, n uint64) *flipped {
 	t.Helper()
-	f := &flipped{seed: testenv.Seed(t), opts: index.Options{CacheBytes: 1 << 20,
-		FilterBytes: 32 << 10}}
+	f := &flipped{seed: testenv.Seed(t), disk: crashfs.New(), sizes: make(map[string]int),
+		opts: index.Options{CacheBytes: 1 << 20, FilterBytes: 32 << 10}}
 	f.rng = rand.New(rand.NewPCG(f.seed, n))
 	d := &drawer{source: f.rng, keys: 1000}
-	h := newHistory(vfs.NewMem())
+	h := newHistory(f.disk)
 	keyed := 0
-	documents := func(n int) []index.Document {
+	open := step{what: "open", open: f.opts}
+	// add adds documents in parts, which the log has as single batches.
+	add := func(n, part int) {
 		docs := d.documents(n)
 		for i := range docs {
 			if docs[i].Key != "" { // each key once, since damage may restore a replaced document
@@ -51,100 +54,81 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 				keyed++
 			}
 		}
-		return docs
-	}
-	add := func(n int) {
-		docs := documents(n)
-		h.must(t, step{what: "open", open: f.opts})
-		for part := range slices.Chunk(docs, 7) {
-			h.quickly(t, step{what: "add", docs: part})
+		h.must(t, open)
+		for some := range slices.Chunk(docs, part) {
+			h.quickly(t, step{what: "add", docs: some})
 		}
 		h.must(t, step{what: "delete", keys: []string{docs[1].Key, docs[2].Key, docs[3].Key}},
 			step{what: "close"})
 	}
-	add(400)
+	add(400, 7)
 	h.must(t, step{what: "compact", work: compaction.Options{FilterBytes: f.opts.FilterBytes}})
-	add(60)
+	add(60, 7)
 	// An interrupted compaction left the second epoch frozen. Later, some of its documents and some
 	// packed documents are removed.
 	gone := []uint64{h.newest().NextID - 1, h.newest().NextID - 2, h.newest().NextID - 3}
 	for _, packed := range h.newest().Docs[:20] {
 		gone = append(gone, packed.ID)
 	}
-	h.session(t, f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: gone})
-	add(60) // moves the entries of the log into tables
-	h.session(t, f.opts)
-	h.quickly(t, step{what: "open", open: f.opts})
-	for range 30 {
-		h.quickly(t, step{what: "add", docs: documents(1)})
-	}
-	h.must(t, step{what: "delete IDs", ids: []uint64{h.newest().NextID - 1}}, step{what: "close"})
-	f.state, f.files = *h.newest(), filesOf(t, h.fs, "ix")
+	h.must(t, opened(f.opts, step{what: "freeze"}, step{what: "delete IDs", ids: gone})...)
+	add(60, 7) // moves the entries of the log into tables
+	h.must(t, opened(f.opts)...)
+	add(30, 1)
+	f.state = *h.newest()
 	f.Rule.MaxDistance = 3
-	f.names = slices.Sorted(maps.Keys(f.files))
-	f.names = slices.DeleteFunc(f.names, func(name string) bool { return len(f.files[name]) == 0 })
+	for name, data := range filesOf(t, f.disk, "ix") {
+		if len(data) > 0 {
+			f.sizes[name] = len(data)
+		}
+	}
 	return f
 }
 
-func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string][]byte {
+// filesOf returns the content of the files in a directory.
+func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
-	files := map[string][]byte{}
+	files := make(map[string]string)
 	names, err := fsys.List(dir)
 	must(t, err)
 	for _, name := range names {
-		if info, err := fsys.Stat(fsys.PathJoin(dir, name)); err == nil && info.IsDir() {
+		if name == "LOCK" {
 			continue
 		}
 		file, err := fsys.Open(fsys.PathJoin(dir, name))
 		must(t, err)
 		data, err := io.ReadAll(file)
 		must(t, err, file.Close())
-		files[name] = data
+		files[name] = string(data)
 	}
 	return files
 }
 
-// with returns a file system that holds the index, with some files replaced.
-func (f *flipped) with(t testing.TB, changed map[string][]byte) *vfs.MemFS {
+// damage returns a copy of the index in which a byte of a file, or now and then 64 bytes, are
+// changed. It draws the file evenly or by size, and describes the change.
+func (f *flipped) damage(t *testing.T, names []string) (fsys *crashfs.FS, what, name string) {
 	t.Helper()
-	fsys := vfs.NewMem()
-	must(t, fsys.MkdirAll("ix", 0o755))
-	for name, data := range f.files {
-		if other, is := changed[name]; is {
-			data = other
-		}
-		file, err := fsys.Create("ix/"+name, vfs.WriteCategoryUnspecified)
-		if err == nil {
-			// under the race detector, the file system overwrites the slice
-			_, err = file.Write(slices.Clone(data))
-		}
-		must(t, err, file.Close())
-	}
-	return fsys
-}
-
-// flip changes a byte, drawn evenly from all files or from all bytes. It describes the change and
-// returns the file.
-func (f *flipped) flip(anyByte bool) (what, name string, changed map[string][]byte) {
-	name = pick(f.rng, f.names...)
-	at := f.rng.IntN(len(f.files[name]))
-	if anyByte {
-		at = 0
-		for _, data := range f.files {
-			at += len(data)
-		}
-		at = f.rng.IntN(at)
-		for _, name = range f.names {
-			if at < len(f.files[name]) {
-				break
-			}
-			at -= len(f.files[name])
+	if f.rng.IntN(2) == 0 {
+		for _, name := range names {
+			names = append(names, slices.Repeat([]string{name}, f.sizes[name]>>10)...)
 		}
 	}
-	data, change := slices.Clone(f.files[name]), byte(1+f.rng.IntN(255))
-	data[at] ^= change
-	return fmt.Sprintf("seed %d: %s, byte %d of %d ^ %#02x", f.seed, name, at, len(data), change),
-		name, map[string][]byte{name: data}
+	name = pick(f.rng, names...)
+	at := f.rng.IntN(f.sizes[name])
+	data := make([]byte, min(64, f.sizes[name]-at))
+	fsys = copyOf(f.disk, f.rng)
+	file, err := fsys.OpenReadWrite("ix/"+name, vfs.WriteCategoryUnspecified)
+	must(t, err)
+	_, err = file.ReadAt(data, int64(at))
+	must(t, err)
+	if f.rng.IntN(4) == 0 {
+		clear(data)
+	} else {
+		data[0] ^= byte(1 + f.rng.IntN(255))
+	}
+	_, err = file.WriteAt(data, int64(at))
+	must(t, err, file.Close())
+	return fsys, fmt.Sprintf("seed %d: %s, byte %d of %d: %x", f.seed, name, at, f.sizes[name],
+		data), name
 }
 
 // kindOf returns the kind of a file for the counts.
@@ -158,12 +142,12 @@ func kindOf(name string) string {
 	return strings.ToLower(strings.SplitN(name, "-", 2)[0])
 }
 
-// outcome opens an index, reads everything, and returns the effect of a flipped byte: "refused"
-// by Open, "found" by Verify, or "harmless". It returns an error for a wrong answer, and for an
-// error that does not name the damage.
-func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) (string, error) {
+// outcome opens an index, reads everything, and returns the effect of the damage: "refused" by
+// Open, "found" by Verify, or "harmless". It returns an error for a wrong answer, and for an error
+// that does not name the damage.
+func (f *flipped) outcome(fsys vfs.FS) (string, error) {
 	opts := f.opts
-	opts.FS, opts.ReadOnly, opts.MustExist = fsys, readOnly, true
+	opts.FS, opts.ReadOnly, opts.MustExist = fsys, f.rng.IntN(2) == 0, true
 	x, err := index.Open("ix", &opts)
 	if err != nil {
 		if !errors.Is(err, index.ErrCorrupt) && !errors.Is(err, index.ErrNotIndex) &&
@@ -173,36 +157,26 @@ func (f *flipped) outcome(fsys vfs.FS, readOnly bool, queries []index.Document) 
 		return "refused", nil
 	}
 	defer x.Close()
-	errs := f.look(x, queries)
+	errs := []error{f.Compare(x)}
+	for range 25 {
+		like := index.Document{Fingerprint: f.Docs[f.rng.IntN(len(f.Docs))].Fingerprint}
+		like.Fingerprint ^= 1 << f.rng.IntN(64)
+		if errors.Join(errs...) == nil { // Pebble takes long to read a damaged block again
+			errs = append(errs, f.Query(x, like, f.Rule.MaxDistance, 0))
+		}
+	}
+	err = errors.Join(errs...)
 	for p := range x.Verify(context.Background(), verify.Options{}) {
 		if p.Kind == "" || p.Message == "" {
 			return "", fmt.Errorf("a problem without a description: %+v", p)
 		}
 		// Damaged data may make a call fail, but must not make an answer wrong.
-		for _, err := range errs {
-			if !errors.Is(err, index.ErrCorrupt) {
-				return "", fmt.Errorf("a wrong answer before Verify found %v: %w", p, err)
-			}
+		if err != nil && !errors.Is(err, index.ErrCorrupt) {
+			return "", fmt.Errorf("a wrong answer before Verify found %v: %w", p, err)
 		}
 		return "found", nil
 	}
-	return "harmless", errors.Join(errs...)
-}
-
-// look compares all documents and some queries with the expected ones.
-func (f *flipped) look(x *index.Index, queries []index.Document) (errs []error) {
-	if err := f.Compare(x); err != nil {
-		errs = append(errs, err)
-	}
-	for _, like := range queries {
-		if len(errs) > 1 {
-			break // Pebble takes long to read a damaged block again
-		}
-		if err := f.Query(x, like, f.Rule.MaxDistance, 0); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs
+	return "harmless", err
 }
 
 // flips returns the number of bytes to flip. It is small under the race detector, since one
@@ -221,28 +195,19 @@ func flips() int {
 func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 0)
-	var queries []index.Document
-	for range 25 {
-		queries = append(queries,
-			index.Document{Fingerprint: f.Docs[f.rng.IntN(len(f.Docs))].Fingerprint ^ 1<<f.rng.IntN(
-				64)})
-	}
-	if outcome, err := f.outcome(f.with(t, nil), false, queries); outcome != "harmless" ||
-		err != nil {
+	if outcome, err := f.outcome(copyOf(f.disk, f.rng)); outcome != "harmless" || err != nil {
 		t.Fatalf("with no byte flipped: %s, %v", outcome, err)
 	}
-	counts := map[string]int{}
+	counts, names := map[string]int{}, slices.Sorted(maps.Keys(f.sizes))
 	for range flips() {
-		what, name, changed := f.flip(f.rng.IntN(2) == 0)
-		outcome, err := f.outcome(f.with(t, changed), f.rng.IntN(2) == 0, queries)
+		fsys, what, name := f.damage(t, names)
+		outcome, err := f.outcome(fsys)
 		if err != nil && kindOf(name) == "table" {
 			t.Errorf("%s: %s: %v", what, outcome, err)
 		}
 		counts[kindOf(name)+" "+outcome]++
 	}
-	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		t.Logf("%-20s %d", what, counts[what])
-	}
+	t.Log(counts)
 }
 
 // compare counts the documents of f that an index lacks. All others must be unchanged.
@@ -280,10 +245,7 @@ func (f *flipped) repaired(
 	t.Helper()
 	before := filesOf(t, fsys, "ix")
 	report, err = compaction.Repair(t.Context(), "ix", "new", opts)
-	after := filesOf(t, fsys, "ix")
-	delete(before, "LOCK")
-	delete(after, "LOCK")
-	if !maps.EqualFunc(after, before, slices.Equal) {
+	if !maps.Equal(filesOf(t, fsys, "ix"), before) {
 		t.Errorf("%s: the damaged index has changed", what)
 	}
 	if err != nil {
@@ -309,34 +271,24 @@ func (f *flipped) repaired(
 	return report, docs, nil
 }
 
-// TestRepairOfDamagedTables flips a byte of a table file or zeroes 64 bytes. Repair must copy the
-// readable documents and count the rest, or report that the index cannot be repaired. From an index
-// without damage, it must copy everything.
+// TestRepairOfDamagedTables damages a table file. Repair must copy the readable documents and count
+// the rest, or report that the index cannot be repaired. From an index without damage, it must copy
+// everything.
 func TestRepairOfDamagedTables(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 3)
-	whole := f.with(t, nil)
+	whole := copyOf(f.disk, f.rng)
 	report, docs, err := f.repaired(t, "whole", whole, f.repairOptions(whole))
 	must(t, err)
 	if !slices.Equal(docs, f.Docs) || report.Lost+report.Unreadable > 0 ||
 		report.DocumentsBefore != report.Documents {
 		t.Errorf("documents, IDs or times of a whole index have changed: %+v", report)
 	}
-	tables := slices.DeleteFunc(slices.Clone(f.names),
+	tables := slices.DeleteFunc(slices.Sorted(maps.Keys(f.sizes)),
 		func(name string) bool { return kindOf(name) != "table" })
 	outcomes := map[string]int{}
-	worst := uint64(0)
-	for n := range max(flips()/3, min(flips(), 6)) {
-		name := pick(f.rng, tables...)
-		data := slices.Clone(f.files[name])
-		at := f.rng.IntN(len(data))
-		what := fmt.Sprintf("seed %d: %s, byte %d of %d", f.seed, name, at, len(data))
-		if n%4 == 0 {
-			clear(data[at:min(at+64, len(data))])
-		} else {
-			data[at] ^= byte(1 + f.rng.IntN(255))
-		}
-		fsys := f.with(t, map[string][]byte{name: data})
+	for range max(flips()/3, min(flips(), 6)) {
+		fsys, what, _ := f.damage(t, tables)
 		report, docs, err := f.repaired(t, what, fsys, f.repairOptions(fsys))
 		if errors.Is(err, compaction.ErrNotRepaired) {
 			outcomes["meta damaged"]++
@@ -358,11 +310,10 @@ func TestRepairOfDamagedTables(t *testing.T) {
 			report.Lost < missing) {
 			t.Errorf("%s: %d documents are missing, but the report is %+v", what, missing, report)
 		}
-		worst = max(worst, missing)
 		outcomes["repaired"]++
+		outcomes["lost documents"] += int(missing)
 	}
-	t.Logf("%v; of %d documents at most %d were lost", outcomes, len(f.Docs), worst)
-	if outcomes["repaired"] == 0 {
+	if t.Log(outcomes); outcomes["repaired"] == 0 {
 		t.Error("none was repaired")
 	}
 }
@@ -390,7 +341,8 @@ func TestRepairLosesOnlyUnreadableRecords(t *testing.T) {
 	h := newHistory(vfs.NewMem())
 	const removed = 90
 	h.must(t, step{what: "load", docs: docs})
-	h.session(t, index.Options{}, step{what: "delete IDs", ids: []uint64{removed - 1, removed}})
+	h.must(t, opened(index.Options{},
+		step{what: "delete IDs", ids: []uint64{removed - 1, removed}})...)
 	f := &flipped{state: *h.newest()}
 	db := openPebble(t, h.fs)
 	entry := binary.BigEndian.AppendUint64([]byte("t\xff\xff"), removed) // see docs/format.md
@@ -447,47 +399,36 @@ func TestRepairHasNoDefaults(t *testing.T) {
 // whatever its name and content. If it is refused, it must change nothing.
 func TestRepairKeepsExistingDirectories(t *testing.T) {
 	fsys := vfs.NewMem()
-	for _, dir := range []string{"ix", "ix.repaired", "other"} {
+	dirs := []string{"empty", "ix", "ix.repaired", "other"}
+	for _, dir := range dirs[1:] {
 		x, err := index.Open(dir, &index.Options{FS: fsys})
-		must(t, err)
-		must(t, x.Add(t.Context(), index.Document{Key: dir, Fingerprint: 1}), x.Close())
+		must(t, err, x.Add(t.Context(), index.Document{Key: dir, Fingerprint: 1}), x.Close())
 	}
 	must(t, fsys.MkdirAll("empty", 0o755))
-	before := map[string]map[string][]byte{}
-	for _, dir := range []string{"ix", "ix.repaired", "other", "empty"} {
+	before := make(map[string]map[string]string)
+	for _, dir := range dirs {
 		before[dir] = filesOf(t, fsys, dir)
 	}
 	opts := (&flipped{}).repairOptions(fsys)
-	for _, dest := range []string{"ix", "ix.repaired", "other", "empty", "other/LOCK"} {
-		if report, err := compaction.Repair(t.Context(), "ix", dest,
-			opts); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("to %s: %+v, %v", dest, report, err)
-		}
-	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := compaction.Repair(cancelled, "ix", "new", opts); !errors.Is(err,
-		context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+	repair := func(ctx context.Context, dir, dest string, want ...error) {
+		t.Helper()
+		report, err := compaction.Repair(ctx, dir, dest, opts)
+		if !slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) }) {
+			t.Errorf("%s to %s: %+v, %v", dir, dest, report, err)
+		}
 	}
-	if _, err := compaction.Repair(t.Context(), "nowhere", "new", opts); !errors.Is(err,
-		fs.ErrNotExist) {
-		t.Errorf("missing index: %v", err)
+	for _, dest := range append(dirs, "other/LOCK") {
+		repair(t.Context(), "ix", dest, fs.ErrExist)
 	}
-	if _, err := compaction.Repair(t.Context(), "empty", "new", opts); !errors.Is(err,
-		index.ErrNotIndex) && !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of an empty directory: %v", err)
-	}
-	_, err := compaction.Repair(t.Context(), "ix", "new", opts)
-	must(t, err)
-	if _, err := compaction.Repair(t.Context(), "ix", "new", opts); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("again: %v", err)
-	}
+	repair(cancelled, "ix", "new", context.Canceled)
+	repair(t.Context(), "nowhere", "new", fs.ErrNotExist)
+	repair(t.Context(), "empty", "new", index.ErrNotIndex, fs.ErrNotExist)
+	repair(t.Context(), "ix", "new", nil)
+	repair(t.Context(), "ix", "new", fs.ErrExist)
 	for dir, files := range before {
-		after := filesOf(t, fsys, dir)
-		delete(files, "LOCK")
-		delete(after, "LOCK")
-		if !maps.EqualFunc(files, after, slices.Equal) {
+		if !maps.Equal(filesOf(t, fsys, dir), files) {
 			t.Errorf("%s was changed", dir)
 		}
 	}
