@@ -10,17 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Fingerprints gives ascending fingerprints: scattered, clustered, dense runs,
-// and jumps from one end to the other.
+// Fingerprints draws ascending fingerprints: scattered, clustered, dense runs, and jumps from one
+// end to the other.
 func Fingerprints(t *rapid.T, most int) []uint64 {
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := rapid.IntRange(1, most).Draw(t, "n")
-	fps := make([]uint64, 0, n+8)
 	shape := rapid.SampledFrom([]string{"scattered", "clustered", "dense", "gaps",
 		"prefix"}).Draw(t, "shape")
 	width := rapid.IntRange(0, 63).Draw(t, "width")
 	base := rapid.Uint64().Draw(t, "base")
-	at := base
+	at, fps := base, []uint64(nil)
 	for i := range n {
 		switch shape {
 		case "scattered":
@@ -47,18 +46,9 @@ func Fingerprints(t *rapid.T, most int) []uint64 {
 // Range draws borders at, near and far from fingerprints.
 func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 	border := func(name string) uint64 {
-		fp := fps[rapid.IntRange(0, len(fps)-1).Draw(t, name)]
-		switch rapid.IntRange(0, 5).Draw(t, name+" place") {
-		case 0:
-			return fp - 1
-		case 1:
-			return fp + 1
-		case 2:
-			return rapid.Uint64().Draw(t, name+" anywhere")
-		case 3:
-			return rapid.SampledFrom([]uint64{0, math.MaxUint64}).Draw(t, name+" extreme")
-		}
-		return fp
+		fp := rapid.SampledFrom(fps).Draw(t, name)
+		return rapid.OneOf(rapid.SampledFrom([]uint64{fp, fp, fp - 1, fp + 1, 0, math.MaxUint64}),
+			rapid.Uint64()).Draw(t, name+" border")
 	}
 	first, last = border("first"), border("last")
 	if rapid.Bool().Draw(t, "as prefix") {
@@ -71,28 +61,24 @@ func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 
 // InRange returns the fingerprints of a range, and the place of the first.
 func InRange(fps []uint64, first, last uint64) (found []uint64, at int) {
-	for i, fp := range fps {
-		if fp >= first && fp <= last {
-			if found == nil {
-				at = i
-			}
-			found = append(found, fp)
-		}
+	at, _ = slices.BinarySearch(fps, first)
+	end := at
+	for end < len(fps) && fps[end] <= last {
+		end++
 	}
-	return found, at
+	return fps[at:end], at
 }
 
-// Postings gives n postings, as they are (one ID) and others: few, many, large IDs.
+// Postings draws n postings. Some have one ID, others several. Some IDs are large.
 func Postings[IDs any](t *rapid.T, random *rand.Rand, n int, newIDs func(...uint64) IDs) []IDs {
 	several := rapid.SampledFrom([]int{0, 1, 10, 100}).Draw(t, "% several")
 	most := rapid.SampledFrom([]uint64{1, 300, 1e8, 1<<56 - 1}).Draw(t, "largest ID")
 	postings := make([]IDs, n)
 	for i := range postings {
-		count := 1
+		ids := make([]uint64, 1)
 		if random.IntN(100) < several {
-			count = 2 + random.IntN(60)
+			ids = make([]uint64, 2+random.IntN(60))
 		}
-		ids := make([]uint64, count)
 		for j := range ids {
 			ids[j] = 1 + random.Uint64N(most)
 		}
