@@ -106,7 +106,7 @@ func (k *task) kill(t *testing.T) {
 	}
 	left := func(unsynced int) *state {
 		fsys := k.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: k.r})
-		s, err := which(fsys, states, k.r, index.Options{})
+		s, err := which(fsys, states, k.r)
 		must(t, err)
 		return s
 	}
@@ -226,9 +226,7 @@ func (c *crashing) take(s step) {
 func (c *crashing) look(l *left, states []state) *state {
 	c.t.Helper()
 	c.moments++
-	opts := index.Options{CacheBytes: 1 << 18, FilterBytes: pick[int64](c.r, -1, 1<<10),
-		ReadOnly: c.r.IntN(8) == 0}
-	found, err := which(l.fsys, states, c.r, opts)
+	found, err := which(l.fsys, states, c.r)
 	if err != nil {
 		c.t.Fatalf("moment %d, at %s: %v", c.moments, l.before, err)
 	}
@@ -338,7 +336,7 @@ func (c *crashing) run(d *drawer, most int64) {
 func (c *crashing) crash() {
 	c.t.Helper()
 	after := c.disk.CrashClone(vfs.CrashCloneCfg{})
-	found, err := which(after.CrashClone(vfs.CrashCloneCfg{}), c.states, c.r, index.Options{})
+	found, err := which(after.CrashClone(vfs.CrashCloneCfg{}), c.states, c.r)
 	if err == nil {
 		_, err = c.do(&step{what: "close"})
 	}

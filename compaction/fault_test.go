@@ -29,9 +29,8 @@ type failing struct {
 	*history
 	*fault
 	disk    *crashfs.FS
-	stopped bool   // the index refuses writes
-	told    int    // number of errors that calls returned
-	outcome string // of the last step
+	stopped bool // the index refuses writes
+	told    bool // a call returned an error
 }
 
 func newFailing(h *history, disk *crashfs.FS, f *fault) *failing {
@@ -46,9 +45,7 @@ func (f *failing) try(s step) error {
 	before := slices.Clone(f.states)
 	f.removed = 0
 	through, err := f.do(&s)
-	if err != nil {
-		f.told++
-	}
+	f.told = f.told || err != nil
 	switch {
 	case f.states[0].none && errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -62,7 +59,7 @@ func (f *failing) try(s step) error {
 		if len(f.states) == 1 {
 			return nil
 		}
-		return f.find(f.states, "closed")
+		return f.find(f.states)
 	case f.stopped: // a step that succeeds had nothing to write
 	case err != nil:
 		f.states = append(f.states, through...)
@@ -103,20 +100,19 @@ func (f *failing) goOn() error {
 		return nil
 	}
 	f.states = through
-	for compactions := 0; err == nil; compactions++ {
-		f.newest().generation = f.x.Stats().Generation
-		if err = f.compare(); err == nil {
+	for range 3 {
+		if err == nil {
+			f.newest().generation = f.x.Stats().Generation
+			err = f.compare()
+		}
+		if err == nil {
 			err = f.try(step{what: "check", docs: newDrawer(1, 2).documents(20)})
 		}
-		if err != nil || compactions == 2 {
-			break
+		if err == nil {
+			_, err = compaction.Compact(context.Background(), f.x, compaction.Options{})
 		}
-		_, err = compaction.Compact(context.Background(), f.x, compaction.Options{})
 	}
-	if err != nil {
-		return fmt.Errorf("after the fault: %w", err)
-	}
-	return nil
+	return err
 }
 
 // worked checks that the state of a closed index agrees with the error of the step.
@@ -125,82 +121,64 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 		!strings.HasSuffix(f.hit(), " ix/incoming") {
 		return fmt.Errorf("directory incoming still exists after error %v", err)
 	}
-	if err := f.find(append(before, through...), fmt.Sprint("after: ", err)); err != nil ||
-		len(through) == 0 {
-		return err
+	if findErr := f.find(append(before, through...)); findErr != nil || len(through) == 0 {
+		return findErr
 	}
-	found := f.newest()
+	found, done := f.newest(), err == nil || errors.Is(err, compaction.ErrDone)
 	after := found.generation == through[len(through)-1].generation
 	switch {
-	case (err == nil || errors.Is(err, compaction.ErrDone)) && !after:
+	case done && !after:
 		return fmt.Errorf("the index has the state after %s, but the error is: %v", found.name, err)
-	case err != nil && !errors.Is(err, compaction.ErrDone) && after && s.what == "load" &&
+	case !done && after && s.what == "load" &&
 		!(f.how == failSpace && errors.Is(err, index.ErrFailed)):
 		return fmt.Errorf("all documents are loaded, but the error is: %v", err)
-	case f.hit() == "":
-		f.outcome = "not reached" // background work differs between runs
-	case err == nil:
-		f.outcome = "no error"
-	case errors.Is(err, compaction.ErrDone):
-		f.outcome = "done, and an error"
-	default:
-		f.outcome = "an error, and the index has the state after " + found.name
 	}
 	return nil
 }
 
 // find determines the state of a closed index and keeps only that. An unacknowledged write may be
 // present, and a crash may still remove it.
-func (f *failing) find(states []state, when string) error {
-	found, err := which(f.disk, states, f.history.r,
-		index.Options{CacheBytes: 1 << 18, FilterBytes: -1})
-	if err != nil {
-		return fmt.Errorf("%s: %w", when, err)
+func (f *failing) find(states []state) error {
+	found, err := which(f.disk, states, f.history.r)
+	if err == nil {
+		f.states = []state{found.clone()}
 	}
-	f.states = []state{found.clone()}
-	return nil
+	return err
 }
 
-// check runs the last steps of a history with a fault and describes the outcome. At the end, the
-// index must be intact.
-func (k *task) check(f *fault, r *rand.Rand) (outcome string, err error) {
+// check runs the last steps of a history with a fault. It reports whether a call returned an error.
+// At the end, the index must be intact.
+func (k *task) check(f *fault, r *rand.Rand) (told bool, err error) {
 	hangs := time.AfterFunc(patience, func() {
 		panic(fmt.Sprintf("%s, %v, %s: a call does not return", k.name, f.at, f.how))
 	})
 	defer hangs.Stop()
 	run := newFailing(k.on(nil), copyOf(k.disk, r), f)
 	f.set(false)
-	if err := run.tryAll(k.opening); err != nil {
-		return "", err
+	if err := run.tryAll(k.opening...); err != nil {
+		return false, err
 	}
 	f.set(true)
-	if err := run.tryAll(k.steps); err != nil {
-		return "", err
+	if err := run.tryAll(k.steps...); err != nil {
+		return false, err
 	}
 	f.set(false)
 	run.ctx = context.Background()
 	if run.x != nil {
-		if run.outcome = "no error, and the index is open"; run.told > 0 {
-			run.outcome = "an error, and the index is open"
-		}
 		if !run.stopped {
-			if err := run.goOn(); err != nil {
-				return "", err
-			}
+			err = run.goOn()
 		}
-		if err := run.try(step{what: "close"}); err != nil {
-			return "", err
-		}
+		return run.told, errors.Join(err, run.try(step{what: "close"}))
 	}
 	if len(k.steps) > 1 { // the last step has closed the index
 		crashed := run.disk.CrashClone(vfs.CrashCloneCfg{})
 		err = errors.Join(writeAgain(run.disk, run.states, r), writeAgain(crashed, run.states, r))
 	}
-	return run.outcome, err
+	return run.told, err
 }
 
 // tryAll runs steps, apart from those for an index that is open if it is closed, or vice versa.
-func (f *failing) tryAll(steps []step) error {
+func (f *failing) tryAll(steps ...step) error {
 	for _, s := range steps {
 		if closed := s.what == "open" || s.what == "compact" || s.what == "load"; closed !=
 			(f.x == nil) {
@@ -215,7 +193,7 @@ func (f *failing) tryAll(steps []step) error {
 
 // writeAgain opens a closed index, which must have one of the states, and adds a document.
 func writeAgain(disk *crashfs.FS, states []state, r *rand.Rand) error {
-	found, err := which(disk, states, r, index.Options{CacheBytes: 1 << 18, FilterBytes: -1})
+	found, err := which(disk, states, r)
 	if err != nil || found.none {
 		return err
 	}
@@ -233,8 +211,8 @@ func writeAgain(disk *crashfs.FS, states []state, r *rand.Rand) error {
 func (k *task) faults(t *testing.T, r *rand.Rand) (chosen []*fault) {
 	t.Helper()
 	counted := newFault(operation{path: "none"}, failOnce)
-	if outcome, err := k.check(counted, r); err != nil || counted.hit() != "" {
-		t.Fatal(outcome, err)
+	if _, err := k.check(counted, r); err != nil {
+		t.Fatal(err)
 	}
 	slow, every := len(k.steps[0].docs) > 1000, testenv.Number(4, 4, 1, 1)
 	reads := testenv.Number(10, 30, 1000, 1<<30)
@@ -245,28 +223,23 @@ func (k *task) faults(t *testing.T, r *rand.Rand) (chosen []*fault) {
 		return strings.Compare(a.String(), b.String())
 	})
 	for _, at := range kinds {
-		n := counted.seen[at]
-		link := at.kind == errorfs.OpLink && len(k.steps) == 1 && !testenv.Race
-		all := link || testenv.Long() && !slow
+		n, ways, count := counted.seen[at], k.ways(at), 0
 		switch {
-		case k.reads && at.kind == errorfs.OpFileReadAt:
-			for at.n = 0; at.n < n; at.n += 1 + n/reads {
-				chosen = append(chosen, newFault(at, failOnce))
+		case k.reads:
+			if ways = []string{failOnce}; at.kind == errorfs.OpFileReadAt {
+				count = min(n, reads)
 			}
-		case k.reads, slow && !testenv.Long() && !strings.Contains(at.path, "spill"),
-			!all && r.IntN(every) > 0:
-		default:
-			ways := k.ways(at)
-			if every > 1 && !link {
+		case slow && !testenv.Long() && !strings.Contains(at.path, "spill"):
+		case slices.Contains(ways, failTwice) && !testenv.Race, testenv.Long() && !slow:
+			count = n
+		case r.IntN(every) == 0:
+			if count = 1; every > 1 {
 				ways = []string{pick(r, ways...)}
 			}
-			for i, n := range r.Perm(n) {
-				at.n = n
-				for _, how := range ways {
-					if i == 0 || all {
-						chosen = append(chosen, newFault(at, how))
-					}
-				}
+		}
+		for _, at.n = range r.Perm(n)[:count] {
+			for _, how := range ways {
+				chosen = append(chosen, newFault(at, how))
 			}
 		}
 	}
@@ -280,7 +253,7 @@ func (k *task) ways(at operation) []string {
 		ways = append(ways, failSpace)
 	}
 	switch {
-	case at.kind == errorfs.OpLink:
+	case at.kind == errorfs.OpLink && len(k.steps) == 1:
 		ways = append(ways, failTwice)
 	case len(k.steps) == 1: // cancelling a commit does not always undo it
 		ways = append(ways, failCancel)
@@ -302,13 +275,12 @@ func moreTasks(seed uint64) []*task {
 	}
 	tasks := []*task{{name: "load beyond memory", before: d.used(), steps: []step{beyond}},
 		{name: "history", steps: eventful()}}
-	used := append(d.used(), step{what: "wait", wait: time.Hour})
-	used = append(used, opened(index.Options{}, step{what: "add", docs: d.documents(60)})...)
+	used := append(append(d.used(), step{what: "wait", wait: time.Hour}),
+		opened(index.Options{}, step{what: "add", docs: d.documents(60)})...)
 	ids := make([]uint64, 200)
 	for i := range ids {
 		ids[i] = uint64(i + 1)
 	}
-	few := index.Options{CacheBytes: 1}
 	for _, last := range []step{
 		{what: "compact", work: compaction.Options{CacheBytes: 1}},
 		{what: "delete", keys: d.someKeys(20)},
@@ -321,7 +293,7 @@ func moreTasks(seed uint64) []*task {
 		k := &task{name: fmt.Sprintf("reads of %s %d", last.what, len(last.docs)), before: used,
 			steps: []step{last}, reads: true}
 		if last.what != "compact" {
-			k.opening = []step{{what: "open", open: few}}
+			k.opening = []step{{what: "open", open: index.Options{CacheBytes: 1}}}
 		}
 		tasks = append(tasks, k)
 	}
@@ -372,20 +344,19 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			k.make(t)
 			r := rand.New(rand.NewPCG(seed, 2))
-			outcomes, told := make(map[string]int), make(map[string]bool)
+			tried, told := make(map[string]int), make(map[string]int)
 			for _, f := range k.faults(t, r) {
-				outcome, err := k.check(f, r)
+				returned, err := k.check(f, r)
 				if err != nil {
 					t.Errorf("%v, %s: %v", f.at, f.how, err)
 				}
-				outcomes[f.how+": "+outcome]++
-				told[f.how] = told[f.how] || strings.Contains(outcome, "an error")
+				if tried[f.how]++; returned {
+					told[f.how]++
+				}
 			}
-			for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
-				t.Logf("%4d %s", outcomes[outcome], outcome)
-			}
+			t.Log("faults:", tried, "of which calls returned an error:", told)
 			for _, how := range []string{failOnce, failCancel} {
-				if _, tried := told[how]; tried && !told[how] && !testenv.Race {
+				if tried[how] > 4 && told[how] == 0 {
 					t.Errorf("no call returned an error: %s", how)
 				}
 			}
@@ -412,14 +383,10 @@ func sortOf(op errorfs.Op) operation {
 
 // takesSpace reports whether a full disk refuses the operation.
 func (o operation) takesSpace() bool {
-	switch o.kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll, errorfs.OpReuseForWrite,
-		errorfs.OpFileWrite,
-		errorfs.OpFileWriteAt, errorfs.OpFilePreallocate, errorfs.OpFileSync,
-		errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-		return true
-	}
-	return false
+	return slices.Contains([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll,
+		errorfs.OpReuseForWrite, errorfs.OpFileWrite, errorfs.OpFileWriteAt,
+		errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData,
+		errorfs.OpFileSyncTo}, o.kind)
 }
 
 // These are the ways to fail.

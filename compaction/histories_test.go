@@ -187,14 +187,6 @@ func namedPlan(t testing.TB, name string, k int) *plan.Plan {
 	return p
 }
 
-// drawRule draws the match rule of a history.
-func (d *drawer) drawRule() {
-	d.rule.KeepDuplicates = d.IntN(3) == 0
-	d.rule.MaxShingleDistance = pick(d, 0, 0, 13, 18, -1)
-	d.rule.ShortAllowance = pick(d, 0, 0, 10, -1)
-	d.rule.MaxLengthRatio = pick(d, 0, 0, 1, 1.5, -1)
-}
-
 // undesigned are plans that no design of package plan produces.
 var undesigned = []string{
 	"k=2 0-63/12~2",
@@ -241,7 +233,9 @@ func TestHistoriesMatchModel(t *testing.T) {
 	plans := quickPlans(t, 0, 5)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &drawer{source: rapidSource{t}, keys: 8, most: 40, plans: plans}
-		d.drawRule()
+		d.rule = index.Options{KeepDuplicates: d.IntN(3) == 0,
+			MaxShingleDistance: pick(d, 0, 0, 13, 18, -1), ShortAllowance: pick(d, 0, 0, 10, -1),
+			MaxLengthRatio: pick(d, 0, 0, 1, 1.5, -1)}
 		h := newHistory(vfs.NewMem())
 		defer func() {
 			if h.x != nil {
@@ -260,42 +254,4 @@ func TestHistoriesMatchModel(t *testing.T) {
 		}
 		h.must(t, d.open(), step{what: "close"})
 	})
-}
-
-// TestShortHistories runs histories that once failed or nearly failed.
-func TestShortHistories(t *testing.T) {
-	const fp = 0x0123456789abcdef
-	var near []uint64
-	for flips := uint64(7); flips != 0; flips <<= 1 { // beyond the prefix of each table in turn
-		near = append(near, fp, fp^flips&-flips, fp^flips)
-	}
-	// more than fit into one commit
-	many := bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 3000))
-	for i := range many {
-		many[i].Key = fmt.Sprint(i)
-	}
-	load := func(docs ...index.Document) []step { return []step{{what: "load", docs: docs}} }
-	session := func(steps ...step) []step { return opened(index.Options{}, steps...) }
-	key, clock := load(index.Document{Key: "packed"}), []step(nil)
-	for i := range fingerprint.Fingerprint(3) {
-		live := []index.Document{{Key: "live", Fingerprint: i}}
-		key = append(key, session(step{what: "add", docs: live})...)
-	}
-	for i, wait := range []time.Duration{0, 0, -1000 * time.Second, 2000 * time.Second} {
-		clock = append(clock, step{what: "wait", wait: wait})
-		clock = append(clock, load(index.Document{Fingerprint: fingerprint.Fingerprint(i)},
-			index.Document{Key: fmt.Sprint(i)})...)
-	}
-	for what, steps := range map[string][]step{
-		"live changes of bare packed documents": append(load(bare([]uint64{fp, fp, ^uint64(fp)})...),
-			session(step{what: "delete IDs", ids: []uint64{1}},
-				step{what: "add", docs: bare([]uint64{fp})},
-				step{what: "query", method: oneByOne, k: 3, docs: bare(near)})...),
-		"loads with a clock that goes back": append(clock, session()...),
-		"first key after a compaction":      key,
-		"expiry in several commits": append(load(many...),
-			session(step{what: "expire", before: epoch.Add(time.Hour)})...),
-	} {
-		t.Run(what, func(t *testing.T) { newHistory(vfs.NewMem()).must(t, steps...) })
-	}
 }

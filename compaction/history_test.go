@@ -204,24 +204,16 @@ func (h *history) do(s *step) (through []state, err error) {
 // must runs steps that must succeed, and checks the index after each.
 func (h *history) must(t failer, steps ...step) {
 	t.Helper()
-	for _, s := range steps {
-		h.quickly(t, s)
-		if err := h.compare(); err != nil {
-			t.Fatalf("after %s: %v", s.what, err)
-		}
-	}
-}
-
-// quickly runs steps that must succeed, and checks only their answers.
-func (h *history) quickly(t failer, steps ...step) {
-	t.Helper()
 	for i := range steps {
 		through, err := h.do(&steps[i])
-		if err != nil {
-			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
-		}
 		if len(through) > 0 {
 			h.states = through[len(through)-1:]
+		}
+		if err == nil {
+			err = h.compare()
+		}
+		if err != nil {
+			t.Fatalf("step %d of %d, %s: %v", i, len(steps), steps[i].what, err)
 		}
 	}
 }
@@ -560,10 +552,9 @@ func seen(x *index.Index) (*state, error) {
 
 // which opens the index in a file system, determines its state, and checks some answers. No other
 // file may be left.
-func which(
-	fsys vfs.FS, states []state, r *rand.Rand, opts index.Options,
-) (found *state, err error) {
-	opts.FS, opts.MustExist = fsys, true
+func which(fsys vfs.FS, states []state, r *rand.Rand) (found *state, err error) {
+	opts := index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18,
+		FilterBytes: pick[int64](r, -1, 1<<10), ReadOnly: r.IntN(8) == 0}
 	x, err := index.Open("ix", &opts)
 	if errors.Is(err, fs.ErrNotExist) && states[0].none {
 		return &states[0], nil
@@ -576,8 +567,7 @@ func which(
 		return found, err
 	}
 	if opts.ReadOnly { // a read-only index does not remove leftover files
-		opts.ReadOnly = false
-		again, err := which(fsys, states, r, opts)
+		again, err := which(fsys, states, r)
 		if err == nil && again.name != found.name {
 			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s",
 				found.name, again.name)

@@ -201,7 +201,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 			if err := load(); !errors.Is(err, c.want) {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
-			if _, err := which(fsys, h.states, h.r, index.Options{}); err != nil {
+			if _, err := which(fsys, h.states, h.r); err != nil {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
 		}

@@ -1,7 +1,6 @@
 package compaction_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // TestMemoryIsBounded queries every document of an index and measures memory. It must be within a
@@ -32,22 +32,16 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		return
 	}
+	if residentBytes() == 0 {
+		t.Skip("this system does not tell how much memory a process has")
+	}
 	const mib = 1 << 20
 	millions := testenv.Number(1, 1, 3, 3)
 	n := millions * 1_000_000
 	blocks := int64(millions) * 18 * mib // packed blocks take a bit more
-	dir, ctx := t.TempDir(), context.Background()
-	if residentBytes() == 0 {
-		t.Skip("this system does not tell how much memory a process has")
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	_, err := compaction.Load(ctx, dir, func(yield func(index.Document, error) bool) {
-		for range n {
-			if !yield(index.Document{Fingerprint: fingerprint.Fingerprint(random.Uint64())}, nil) {
-				return
-			}
-		}
-	}, compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: int64(n)}})
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	_, err := compaction.Load(t.Context(), dir, seqOf(bare(testgen.Uniform(random, n)), nil),
+		compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: int64(n)}})
 	must(t, err)
 	little := blocks * 8 / 9
 	for _, cache := range []int64{little, blocks * 3, 0} {
@@ -56,11 +50,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		x, err := index.Open(dir, &index.Options{CacheBytes: cache})
 		must(t, err)
 		for range n / 60 {
-			if _, err := x.Query(ctx,
-				index.Query{Signature: fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(
-					random.Uint64())}}); err != nil {
-				t.Fatal(err)
-			}
+			q := index.Query{}
+			q.Fingerprint = fingerprint.Fingerprint(random.Uint64())
+			_, err := x.Query(t.Context(), q)
+			must(t, err)
 		}
 		taken, s := residentBytes()-before, x.Stats()
 		must(t, x.Close())
@@ -69,17 +62,14 @@ func TestMemoryIsBounded(t *testing.T) {
 			bound = int64(s.CachedBytes)*33/32 + 16*mib
 		}
 		bound += int64(s.FilterBytes)
-		t.Logf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d", cache/mib, taken/mib,
-			s.CachedBytes/mib, bound/mib)
+		result := fmt.Sprintf("cache %d MiB: %d MiB resident, %d of packed blocks, bound %d, %q",
+			cache/mib, taken/mib, s.CachedBytes/mib, bound/mib, s.CacheShort)
+		t.Log(result)
 		const ofGo = 16 * mib // the Go heap at that time, for an index of any size
-		if s.CacheShort == "" && taken > bound*6/5+ofGo {
-			t.Errorf("cache %d MiB: %d MiB resident, more than %d and a fifth and 16", cache/mib,
-				taken/mib, bound/mib)
-		}
-		if short := cache == little; short != (s.CacheShort != "") || !short &&
-			s.CachedBytes < uint64(blocks) {
-			t.Errorf("cache %d MiB, %d MiB of packed blocks in it: %q", cache/mib,
-				s.CachedBytes/mib, s.CacheShort)
+		short := s.CacheShort != ""
+		if !short && taken > bound*6/5+ofGo || short != (cache == little) ||
+			!short && s.CachedBytes < uint64(blocks) {
+			t.Error(result)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // TestRemovedDocumentsAreDropped recrawls every page ten times with changed text, deletes 90 % of
@@ -27,14 +27,14 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		ctx, r := t.Context(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
 		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
-			Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+			Now: func() time.Time { return epoch }}
 		x, err := index.Open("ix", &opts)
 		must(t, err)
-		docs := make([]index.Document, n)
+		var docs []index.Document
 		for crawl := range 1 + crawls {
+			docs = bare(testgen.Uniform(r, n))
 			for i := range docs {
-				docs[i] = index.Document{Key: fmt.Sprint("http://a.example/", i),
-					Fingerprint: fingerprint.Fingerprint(r.Uint64())}
+				docs[i].Key = fmt.Sprint("http://a.example/", i)
 			}
 			for some := range slices.Chunk(docs, 1000) {
 				_, err := x.CheckAndAddBatch(ctx, some)
@@ -45,11 +45,11 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 				must(t, err)
 			}
 		}
-		var keys []string
-		for i := range docs[n/10:] {
-			keys = append(keys, docs[n/10+i].Key)
-		}
 		rest := docs[:n/10]
+		var keys []string
+		for _, d := range docs[n/10:] {
+			keys = append(keys, d.Key)
+		}
 		removed, err := x.Delete(ctx, keys...)
 		must(t, err)
 		if s := x.Stats(); removed != len(keys) || s.Removed != uint64(crawls*n+removed) ||

@@ -56,75 +56,84 @@ type Step struct {
 	Removed bool
 }
 
+func raw(url, contentType, body string) api.Page {
+	return api.Page{URL: url, ContentType: contentType, Body: []byte(body)}
+}
+
+func page(url, text string) api.Page {
+	return raw(url, "", "<html><body><p>"+text+"</p></body></html>")
+}
+
+func skipped(reason string, p api.Page) Step {
+	return Step{Page: p, Status: api.Skipped, Reason: reason}
+}
+
+// near returns a step whose page is near a stored one.
+func near(status api.Status, of string, p api.Page) Step {
+	return Step{Page: p, Status: status, Of: of, Near: true}
+}
+
+// replacing returns a step in which the earlier version of a page is removed as a duplicate.
+func replacing(of string, p api.Page) Step {
+	return Step{Page: p, Status: api.Duplicate, Of: of, Near: true, Removed: true}
+}
+
 // Crawl returns steps with every status and every reason.
 func Crawl() []Step {
-	html := func(s string) []byte { return []byte("<html><body><p>" + s + "</p></body></html>") }
-	const utf8 = "text/html; charset=utf-8"
+	const utf8, png, binary = "text/html; charset=utf-8", "\x89PNG\r\n\x1a\n", "\x00\x00\x00"
 	ferry, museum := Text("ferry", 400), Text("museum", 300)
+	elsewhere, changed := page("ferry elsewhere", ferry), page("ferry", ferry+" and a word more")
+	elsewhere.Scope, changed.ContentType = "elsewhere", utf8
 	return []Step{
-		{api.Page{URL: "shell 1", ContentType: utf8, Body: []byte(shell)}, api.Skipped, "", false,
-			"no text", false},
-		{api.Page{URL: "shell 2", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
-		{api.Page{URL: "empty"}, api.Skipped, "", false, "no text", false},
-		{api.Page{URL: "image", ContentType: "image/png", Body: []byte("\x89PNG\r\n\x1a\n")},
-			api.Skipped, "", false, "not text: image/png", false},
-		{api.Page{URL: "image that lies", ContentType: utf8,
-			Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")}, api.Skipped, "", false,
-			"not text: image/png", false},
-		{api.Page{URL: "image that says nothing", Body: []byte("\x89PNG\r\n\x1a\n\x00\x00\x00")},
-			api.Skipped, "", false, "not text: image/png", false},
-		{api.Page{URL: "json", ContentType: "application/json", Body: []byte(`{"a":1}`)},
-			api.Skipped, "", false, "not text: application/json", false},
-		{api.Page{URL: "large", Body: make([]byte, 16<<20+1)}, api.Skipped, "", false,
-			"too large: 16777217 bytes, limit 16777216", false},
-		{api.Page{URL: strings.Repeat("u", 70000), Body: html(ferry)}, api.Skipped, "", false,
-			"too large: URL of 70000 bytes, scope of 0", false},
+		skipped("no text", raw("shell 1", utf8, shell)),
+		skipped("no text", raw("shell 2", "", shell)),
+		skipped("no text", raw("empty", "", "")),
+		skipped("not text: image/png", raw("image", "image/png", png)),
+		skipped("not text: image/png", raw("image that lies", utf8, png+binary)),
+		skipped("not text: image/png", raw("image that says nothing", "", png+binary)),
+		skipped("not text: application/json", raw("json", "application/json", `{"a":1}`)),
+		skipped("too large: 16777217 bytes, limit 16777216",
+			api.Page{URL: "large", Body: make([]byte, 16<<20+1)}),
+		skipped("too large: URL of 70000 bytes, scope of 0",
+			page(strings.Repeat("u", 70000), ferry)),
 
-		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.New, "",
-			false, "", false},
-		{api.Page{URL: "ferry", ContentType: utf8, Body: html(ferry)}, api.Unchanged, "ferry",
-			true, "", false},
-		{api.Page{URL: "ferry.txt", ContentType: "text/plain", Body: []byte(ferry)}, api.Duplicate,
-			"ferry", true, "", false},
-		{api.Page{URL: "ferry copy", Body: html(ferry + " and a word")}, api.Duplicate, "ferry",
-			true, "", false},
-		{api.Page{URL: "ferry elsewhere", Body: html(ferry), Scope: "elsewhere"}, api.New, "",
-			false, "", false},
-		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Changed, "ferry",
-			true, "", false},
-		{api.Page{URL: "ferry", Body: html(ferry + " and a word more")}, api.Unchanged, "ferry",
-			true, "", false},
-		{api.Page{URL: "ferry", Body: html(museum)}, api.Changed, "ferry", false, "", false},
-		{api.Page{URL: "museum", Body: html(museum)}, api.Duplicate, "ferry", true, "", false},
+		{Page: page("ferry", ferry), Status: api.New},
+		near(api.Unchanged, "ferry", page("ferry", ferry)),
+		near(api.Duplicate, "ferry", raw("ferry.txt", "text/plain", ferry)),
+		near(api.Duplicate, "ferry", page("ferry copy", ferry+" and a word")),
+		{Page: elsewhere, Status: api.New},
+		near(api.Changed, "ferry", changed),
+		near(api.Unchanged, "ferry", changed),
+		{Page: page("ferry", museum), Status: api.Changed, Of: "ferry"},
+		near(api.Duplicate, "ferry", page("museum", museum)),
 		// its earlier version was removed
-		{api.Page{URL: "ferry again", Body: html(ferry)}, api.New, "", false, "", false},
-		{api.Page{URL: "ferry", Body: []byte(shell)}, api.Skipped, "", false, "no text", false},
+		{Page: page("ferry again", ferry), Status: api.New},
+		skipped("no text", raw("ferry", "", shell)),
 		// it stays stored
-		{api.Page{URL: "ferry", Body: html(museum)}, api.Unchanged, "ferry", true, "", false},
-		{api.Page{URL: "ferry", Body: html(ferry)}, api.Duplicate, "ferry again", true, "", true},
+		near(api.Unchanged, "ferry", page("ferry", museum)),
+		replacing("ferry again", page("ferry", ferry)),
 		// the page with this text was removed
-		{api.Page{URL: "museum", Body: html(museum)}, api.New, "", false, "", false},
-		{api.Page{Body: html(museum)}, api.Duplicate, "museum", true, "", false},
+		{Page: page("museum", museum), Status: api.New},
+		near(api.Duplicate, "museum", page("", museum)),
 	}
 }
 
 func (s *Step) check(t *testing.T, v api.Verdict) {
 	t.Helper()
+	far, of := v.Of.Distance > defaultMaxDistance, v.Of.Key != ""
 	if v.Status != s.Status || v.Of.Key != s.Of || v.Near != s.Near || v.Reason != s.Reason ||
-		v.Removed != s.Removed {
-		t.Errorf("%.30s: %v of %q, near %v, %q, removed %v; want %v of %q, near %v, %q, removed %v",
-			s.Page.URL, v.Status, v.Of.Key, v.Near, v.Reason, v.Removed, s.Status, s.Of, s.Near,
-			s.Reason, s.Removed)
-	}
-	switch far := v.Of.Distance > defaultMaxDistance; {
-	case s.Status == api.Unchanged && v.Of.Distance != 0, far == v.Near &&
-		s.Of != "", v.Of.Added.IsZero() != (s.Of == ""):
-		t.Errorf("%s: %+v", s.Page.URL, v)
+		v.Removed != s.Removed || s.Status == api.Unchanged && v.Of.Distance != 0 ||
+		of && far == v.Near || v.Of.Added.IsZero() == of {
+		t.Errorf("%.30s: %+v; want %v of %q, near %v, %q, removed %v", s.Page.URL, v, s.Status,
+			s.Of, s.Near, s.Reason, s.Removed)
 	}
 }
 
-func check(t *testing.T, x api.Checker) {
-	for _, s := range Crawl() {
+func check(t *testing.T, x api.Checker) { take(t, x, Crawl()...) }
+
+func take(t *testing.T, x api.Checker, steps ...Step) {
+	t.Helper()
+	for _, s := range steps {
 		v, err := x.Check(t.Context(), s.Page)
 		if err != nil {
 			t.Fatal(err)
@@ -191,32 +200,31 @@ func texts(t *testing.T, x api.Checker) {
 			words[i] = fmt.Sprintf("%s%d", []string{"caf\u00e9", "\ud55c\uad6d\uc5b4",
 				"Stra\u00dfe", "word"}[rng.IntN(4)], rng.IntN(1+3*n))
 		}
-		edit := func(change func(w []string)) []string {
+		set := func(i int, word string) []string {
 			w := slices.Clone(words)
-			change(w)
+			w[i] = word
 			return w
 		}
-		first, last, middle := 0, n-1, n/2
+		swap := func(i, k int) []string {
+			w := set(i, words[k])
+			w[k] = words[i]
+			return w
+		}
+		last, middle := n-1, n/2
+		end := len(words[middle]) - 1
 		changed := map[string][]string{
-			"first word":   edit(func(w []string) { w[first] = "replaced" }),
-			"last word":    edit(func(w []string) { w[last] = "replaced" }),
-			"middle word":  edit(func(w []string) { w[middle] = "replaced" }),
+			"first word":   set(0, "replaced"),
+			"last word":    set(last, "replaced"),
+			"middle word":  set(middle, "replaced"),
 			"word removed": words[:last],
 			"word added":   append(slices.Clone(words), "added"),
-			"word doubled": append([]string{words[first]}, words...),
-			"word cut": edit(func(w []string) {
-				w[middle] = w[middle][:len(w[middle])-1] + " " +
-					w[middle][len(w[middle])-1:]
-			}),
+			"word doubled": append(words[:1:1], words...),
+			"word cut":     set(middle, words[middle][:end]+" "+words[middle][end:]),
 		}
 		if n > 1 {
-			changed["words swapped"] = edit(func(w []string) {
-				w[first], w[last] = w[last], w[first]
-			})
-			changed["neighbours swapped"] = edit(func(w []string) {
-				w[middle-1], w[middle] = w[middle], w[middle-1]
-			})
-			changed["words joined"] = edit(func(w []string) { w[last-1] += w[last]; w[last] = "" })
+			changed["words swapped"] = swap(0, last)
+			changed["neighbors swapped"] = swap(middle-1, middle)
+			changed["words joined"] = append(words[:last-1:last-1], words[last-1]+words[last])
 		}
 		plain := strings.Join(words, " ")
 		equal := map[string]string{
@@ -243,10 +251,10 @@ func texts(t *testing.T, x api.Checker) {
 			check(what, text, api.Unchanged)
 		}
 		for what, w := range changed {
-			text := strings.Join(w, " ")
-			if strings.TrimSpace(text) == "" || slices.Equal(w, words) {
+			if len(w) == 0 || slices.Equal(w, words) {
 				continue
 			}
+			text := strings.Join(w, " ")
 			check(what, text, api.Changed)
 			check(what+", again", text, api.Unchanged)
 			check(what+", undone", plain, api.Changed)
@@ -256,45 +264,28 @@ func texts(t *testing.T, x api.Checker) {
 
 // A verdict reports whether the earlier version of the URL was removed.
 func removed(t *testing.T, x api.Checker) {
-	ferry, museum := []byte(Text("ferry", 100)), []byte(Text("museum", 100))
-	for i, step := range []struct {
-		url    string
-		body   []byte
-		status api.Status
-		want   bool
-	}{
-		{"a", ferry, api.New, false},
-		{"b", ferry, api.Duplicate, false}, // it was never stored
-		{"b", museum, api.New, false},
-		{"b", ferry, api.Duplicate, true},
-		{"b", ferry, api.Duplicate, false}, // it was removed before
-		{"b", museum, api.New, false},
-		{"b", museum, api.Unchanged, false},
-		{"", museum, api.Duplicate, false},
-		{"a", museum, api.Duplicate, true},
-	} {
-		v, err := x.Check(t.Context(), api.Page{URL: step.url, Body: step.body})
-		if err != nil || v.Status != step.status || v.Removed != step.want {
-			t.Errorf("%d, %s: %v, removed %v, %v; want %v, removed %v", i, step.url, v.Status,
-				v.Removed, err, step.status, step.want)
-		}
-	}
+	ferry, museum := Text("ferry", 100), Text("museum", 100)
+	take(t, x,
+		Step{Page: page("a", ferry), Status: api.New},
+		near(api.Duplicate, "a", page("b", ferry)), // it was never stored
+		Step{Page: page("b", museum), Status: api.New},
+		replacing("a", page("b", ferry)),
+		near(api.Duplicate, "a", page("b", ferry)), // it was removed before
+		Step{Page: page("b", museum), Status: api.New},
+		near(api.Unchanged, "b", page("b", museum)),
+		near(api.Duplicate, "b", page("", museum)),
+		replacing("b", page("a", museum)))
 }
 
 // A page that a crawler could not save is deleted, and its next copy is New.
 func deleted(t *testing.T, x api.Checker) {
-	ctx := t.Context()
-	for i, want := range []api.Status{api.New, api.Duplicate, api.New} {
-		if i == 2 {
-			if n, err := x.Delete(ctx, "page 0"); n != 1 || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		if v, err := x.Check(ctx, api.Page{URL: fmt.Sprint("page ", i),
-			Body: []byte("the same words")}); v.Status != want || err != nil {
-			t.Errorf("%d: %v, %v", i, v.Status, err)
-		}
+	text := Text("ferry", 100)
+	take(t, x, Step{Page: page("page 0", text), Status: api.New},
+		near(api.Duplicate, "page 0", page("page 1", text)))
+	if n, err := x.Delete(t.Context(), "page 0"); n != 1 || err != nil {
+		t.Fatal(n, err)
 	}
+	take(t, x, Step{Page: page("page 2", text), Status: api.New})
 }
 
 // If near-duplicates are checked concurrently, exactly one is New.
@@ -362,14 +353,13 @@ func documents(t *testing.T, x api.Checker) {
 			t.Errorf("k = %d: %v", k, err)
 		}
 	}
-	if verdicts, err := x.CheckDocuments(ctx,
-		[]match.Document{{Key: strings.Repeat("k", match.MaxKeyBytes+1)}}); !errors.Is(err,
-		fault.ErrTooLarge) || len(verdicts) > 0 {
-		t.Error(verdicts, err)
-	}
-	if verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: "without text"}}); !errors.Is(
-		err, fault.ErrNoText) || len(verdicts) > 0 {
-		t.Error(verdicts, err)
+	for key, want := range map[string]error{
+		"without text": fault.ErrNoText, strings.Repeat("k", match.MaxKeyBytes+1): fault.ErrTooLarge,
+	} {
+		verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: key}})
+		if !errors.Is(err, want) || len(verdicts) > 0 {
+			t.Errorf("%.20q: %v, %v", key, verdicts, err)
+		}
 	}
 	if n, err := x.Delete(ctx, key, "b", "c"); n != 2 || err != nil {
 		t.Error(n, err)

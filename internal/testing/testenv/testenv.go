@@ -21,18 +21,13 @@ import (
 // sets it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
-	seed := uint64(1)
+	seed := 1
 	if Long() {
-		seed = uint64(time.Now().UnixNano())
+		seed = int(time.Now().UnixNano())
 	}
-	if text := os.Getenv("NEARDUP_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("NEARDUP_SEED: %v", err)
-		}
-	}
+	seed = Asked(t, "NEARDUP_SEED", seed)
 	t.Logf("NEARDUP_SEED=%d", seed)
-	return seed
+	return uint64(seed)
 }
 
 // Long reports whether tests run at full length.
@@ -132,14 +127,14 @@ func PeakHeap(f func()) (peak uint64) {
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for {
-			metrics.Read(m)
-			peak = max(peak, max(m[0].Value.Uint64(), before)-before)
+		for running := true; running; {
 			select {
 			case <-done:
-				return
+				running = false
 			case <-time.After(2 * time.Millisecond):
 			}
+			metrics.Read(m)
+			peak = max(peak, max(m[0].Value.Uint64(), before)-before)
 		}
 	}()
 	f()
