@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -360,13 +359,5 @@ func TestPairsOfAList(t *testing.T) {
 	}
 	if !slices.Equal(list, given) {
 		t.Error("the list was changed")
-	}
-}
-
-// TestOneScreen tests that the package documentation fits on a screen.
-func TestOneScreen(t *testing.T) {
-	out, err := exec.Command("go", "doc", "github.com/neardup/neardup").Output()
-	if lines := strings.Count(string(out), "\n"); err != nil || lines > 50 {
-		t.Errorf("%d lines, at most 50 (%v)", lines, err)
 	}
 }

@@ -53,10 +53,9 @@ func written(t *testing.T, records []corpus.Record) string {
 }
 
 func warcRecord(kind, newline, fields, block string) string {
-	lines := []string{"WARC/1.0", "warc-type:  " + kind,
+	return strings.Join([]string{"WARC/1.0", "warc-type:  " + kind,
 		"Content-Type: application/http; msgtype=response", "X-Own: \xff a",
-		fmt.Sprint("Content-Length: ", len(block)), fields, ""}
-	return strings.Join(lines, newline) + block + "\r\n\r\n"
+		fmt.Sprint("Content-Length: ", len(block)), fields, ""}, newline) + block + "\r\n\r\n"
 }
 
 const message = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -76,93 +75,67 @@ var (
 
 var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
+// stored returns a gzip member with a level and a header that the writer does not use.
+func stored(t *testing.T, content string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.StatelessCompression)
+	must(t, err)
+	z.Name = "x"
+	z.Write([]byte(content))
+	must(t, z.Close())
+	return b.String()
+}
+
+// Records are as they were in their files. A gzip member that consists of one record is copied, and
+// all other records of a compressed archive are compressed.
 func TestBytesAsTheyWere(t *testing.T) {
-	const lines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} " +
-		"\n\n\nno object\n{\"id\":3,\"text\":\"c\"}"
-	const keptLines = "{\"id\":1,\"text\":\"\\u00e9 a\"}\r\n \t{ \"id\" : 2, \"text\":\"b\xff\"} " +
-		"\n{\"id\":3,\"text\":\"c\"}\n"
-	archive := info + small + other + large
-	kept := info + small + large
+	const lines = `{"id":1,"text":"\u00e9 a"}` + "\r\n \t" + `{ "id" : 2, "text":"b` + "\xff" + `"} ` +
+		"\n\n\nno object\n" + `{"id":3,"text":"c"}`
+	keptLines := strings.Replace(lines, "\n\nno object\n", "", 1) + "\n"
+	archive, kept := info+small+other+large, info+small+large
+	i, s, l := stored(t, info), stored(t, small), stored(t, large)
+	withLines := stored(t, small+"\r\n\r\n")
 	for name, test := range map[string]struct {
 		input, output string
-		members       int // of the output; 0 if it is not compressed
+		members       int    // of the output; 0 if it is not compressed
+		copied        string // the first members of the output
 	}{
-		"lines":                        {lines, keptLines, 0},
-		"lines with a byte order mark": {"\xef\xbb\xbf" + lines, keptLines, 0},
-		"lines gzipped":                {gzipped(lines), keptLines, 0},
-		"archive":                      {archive, kept, 0},
-		"archive of members": {gzipped(info) + gzipped(small) + gzipped(other) +
-			gzipped(large), kept, 3},
-		"archive of one member": {gzipped(archive), kept, 3},
-		"archive in Zstandard":  {zstded(archive), kept, 3},
-		"truncated archive":     {info + small + large[:len(large)-100], info + small, 0},
+		"lines":                        {lines, keptLines, 0, ""},
+		"lines with a byte order mark": {"\xef\xbb\xbf" + lines, keptLines, 0, ""},
+		"lines gzipped":                {gzipped(lines), keptLines, 0, ""},
+		"archive":                      {archive, kept, 0, ""},
+		"truncated archive":            {info + small + large[:len(large)-100], info + small, 0, ""},
+		"archive of one member":        {gzipped(archive), kept, 3, ""},
+		"archive in Zstandard":         {zstded(archive), kept, 3, ""},
+		"archive of members":           {i + s + stored(t, other) + l, kept, 3, i + s + l},
+		"two records in a member": {i + stored(t, small+small) + s,
+			info + small + small + small, 4, i},
+		"a record in two members":       {stored(t, small[:200]) + stored(t, small[200:]), small, 1, ""},
+		"an empty line before a record": {stored(t, "\r\n"+small) + i, small + info, 2, ""},
+		"empty lines after a record":    {withLines + i, small + "\r\n\r\n" + info, 2, withLines + i},
+		"empty members":                 {gzipped("") + s + gzipped("") + i, small + info, 2, s + i},
 	} {
-		t.Run(name, func(t *testing.T) {
-			output, members := written(t, readAll(t, test.input)), 0
-			if test.members > 0 {
-				output, members = gunzipped(t, output)
-			}
-			if output != test.output || members != test.members {
-				t.Errorf("%d members of %d bytes, want %d of %d:\n%.1200q", members, len(output),
-					test.members, len(test.output), output)
-			}
-		})
-	}
-}
-
-// stored compresses records with a level and a header that the writer does not use, each as a
-// member.
-func stored(t *testing.T, records ...string) (members []string) {
-	t.Helper()
-	for i, record := range records {
-		var b bytes.Buffer
-		z, err := gzip.NewWriterLevel(&b, gzip.StatelessCompression)
-		must(t, err)
-		z.Name = fmt.Sprint("record ", i)
-		z.Write([]byte(record))
-		must(t, z.Close())
-		members = append(members, b.String())
-	}
-	return members
-}
-
-// A gzip member that consists of one record is copied. All other records are compressed.
-func TestMembersAreCopied(t *testing.T) {
-	m := stored(t, info, small, other, large, small+small, "\r\n"+small, small+"\r\n\r\n")
-	input := strings.Join(m[:4], "")
-	if output := written(t, readAll(t, input)); output != m[0]+m[1]+m[3] {
-		t.Errorf("%d bytes, want the %d of the members of the input", len(output),
-			len(m[0]+m[1]+m[3]))
-	} else if content, members := gunzipped(t, output); content != info+small+
-		large || members != 3 {
-		t.Errorf("%d members of %d bytes", members, len(content))
-	}
-	for name, test := range map[string]struct {
-		input, content string
-		prefix         string // the members of the output that are copied
-	}{
-		"two records in a member": {m[0] + m[4] + m[1], info + small + small + small, m[0]},
-		"a record in two members": {stored(t, small[:200])[0] +
-			stored(t, small[200:])[0], small, ""},
-		"an empty line before a record": {m[5] + m[0], small + info, ""},
-		"empty lines after a record":    {m[6] + m[0], small + "\r\n\r\n" + info, m[6] + m[0]},
-		"empty members": {gzipped("") + m[1] + gzipped("") + m[0],
-			small + info, m[1] + m[0]},
-	} {
-		output := written(t, readAll(t, test.input))
-		if content, _ := gunzipped(t, output); content != test.content ||
-			!strings.HasPrefix(output, test.prefix) {
-			t.Errorf("%s: got\n%.600q\nwant\n%.600q", name, content, test.content)
+		output, members := written(t, readAll(t, test.input)), 0
+		if !strings.HasPrefix(output, test.copied) {
+			t.Errorf("%s: the members are not copied", name)
+		}
+		if test.members > 0 {
+			output, members = gunzipped(t, output)
+		}
+		if output != test.output || members != test.members {
+			t.Errorf("%s: %d members of %d bytes, want %d of %d:\n%.1200q", name, members,
+				len(output), test.members, len(test.output), output)
 		}
 	}
 	lied := strings.Replace(small, "Content-Length: ", "Content-Length: 1", 1)
-	output := written(t, readAll(t, stored(t, lied)[0]+m[0]))
+	output := written(t, readAll(t, stored(t, lied)+i))
 	if content, members := gunzipped(t, output); members != 2 ||
 		strings.Contains(content, lied[:200]) {
 		t.Errorf("a wrong Content-Length: %q", content)
 	}
 	plain := readAll(t, info)
-	if output := written(t, append(plain, readAll(t, m[1])...)); output != info+small {
+	if output := written(t, append(plain, readAll(t, s)...)); output != info+small {
 		t.Errorf("after a record that is not compressed: %q", output)
 	}
 }
@@ -193,23 +166,17 @@ func TestRefused(t *testing.T) {
 	lines, archive := write("a.jsonl", `{"id":1,"text":"a"}`), write("b.warc", small)
 	page, array := write("c.html", "<p>page"), write("d.json", "[{\"id\":1,\n\"text\":\"a\"}]")
 	for _, test := range []struct {
-		inputs             []string
-		originals, refused bool
+		inputs  []string
+		refused bool
 	}{
-		{[]string{lines, lines}, true, false},
-		{[]string{archive, archive}, true, false},
-		{[]string{archive}, true, false},
-		{[]string{lines, archive}, true, true},
-		{[]string{archive, lines}, true, true},
-		{[]string{dir}, true, true},
-		{[]string{page}, true, true},
-		{[]string{array}, true, true},
-		{[]string{page, array}, false, false},
+		{[]string{lines, lines}, false}, {[]string{archive, archive}, false},
+		{[]string{lines, archive}, true}, {[]string{archive, lines}, true},
+		{[]string{dir}, true}, {[]string{page}, true}, {[]string{array}, true},
 	} {
-		r, err := corpus.New(test.inputs, corpus.Options{Originals: test.originals})
+		r, err := corpus.New(test.inputs, corpus.Options{Originals: true})
 		must(t, err)
-		before, found := r.CheckOriginals(context.Background(), nil), error(nil)
-		for raw, err := range r.RawRecords(context.Background()) {
+		before, found := r.CheckOriginals(t.Context(), nil), error(nil)
+		for raw, err := range r.RawRecords(t.Context()) {
 			if found = err; err == nil {
 				raw.Parse()
 			}
