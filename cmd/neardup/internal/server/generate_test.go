@@ -111,8 +111,8 @@ func schemaOf(t reflect.Type, schemas object) object {
 	}
 	if schemas[t.String()] == nil {
 		properties, required := make(object), []string{}
-		schemas[t.String()] = object{"type": "object", "properties": properties,
-			"required": required}
+		schema := object{"type": "object", "properties": properties}
+		schemas[t.String()] = schema
 		for _, f := range fieldsOf(t) {
 			property := schemaOf(f.Type, schemas)
 			if doc := f.Tag.Get("doc"); doc != "" {
@@ -123,7 +123,7 @@ func schemaOf(t reflect.Type, schemas object) object {
 				required = append(required, f.Name)
 			}
 		}
-		schemas[t.String()].(object)["required"] = required
+		schema["required"] = required
 	}
 	return object{"$ref": "#/components/schemas/" + t.String()}
 }
@@ -137,13 +137,10 @@ type field struct {
 
 // fieldsOf returns the fields of the JSON of a struct, embedded ones included.
 func fieldsOf(t reflect.Type) (fields []field) {
-	for f := range t.Fields() {
+	for _, f := range reflect.VisibleFields(t) {
 		tag, tagged := f.Tag.Lookup("json")
 		name, options, _ := strings.Cut(tag, ",")
-		switch {
-		case f.Anonymous && !tagged:
-			fields = append(fields, fieldsOf(f.Type)...)
-		case name != "-" && f.IsExported():
+		if f.IsExported() && name != "-" && (tagged || !f.Anonymous) {
 			fields = append(fields, field{f, name, strings.Contains(options, "omit")})
 		}
 	}
