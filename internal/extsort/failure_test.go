@@ -3,7 +3,6 @@ package extsort
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,25 +15,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/neardup/neardup/internal/radix"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
-
-// addAndRead returns the first error of Add, Sorted and Close.
-func addAndRead[R radix.Record](ctx context.Context, s *Sorter[R], records []R) ([]R, error) {
-	for batch := range slices.Chunk(records, 1000) {
-		if err := s.Add(batch...); err != nil {
-			if got, again := readAll(ctx, s); len(got) > 0 || !errors.Is(again, err) {
-				return nil, fmt.Errorf("%w, but then Sorted gave %d records, error %v", err,
-					len(got), again)
-			}
-			return nil, errors.Join(err, s.Close())
-		}
-	}
-	got, err := readAll(ctx, s)
-	return got, errors.Join(err, s.Close())
-}
 
 // TestFileSystemErrors lets operations on the file system fail once, from the first to the last.
 // With -short, which is for the race detector, there are fewer.
@@ -43,11 +26,12 @@ func TestFileSystemErrors(t *testing.T) {
 	if testing.Short() {
 		rare, least = 2, 4
 	}
-	for _, name := range []string{"random", "nested", "equal"} {
-		t.Run(name, func(t *testing.T) {
-			k := testgen.Keys[slices.IndexFunc(testgen.Keys,
-				func(k testgen.Key) bool { return k.Name == name })]
-			records := testgen.Records[[2]uint64](100_000, 5, k.Next)
+	for _, k := range testgen.Keys {
+		if k.Name != "random" && k.Name != "nested" && k.Name != "equal" {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			records := testgen.Records[[2]uint64](many, 5, k.Next)
 			want := testgen.StableSorted(records)
 			before := runtime.NumGoroutine()
 			failures := 0
@@ -60,15 +44,22 @@ func TestFileSystemErrors(t *testing.T) {
 					return nil
 				}))
 				s := New[[2]uint64](Options{MemoryBytes: 1, Dir: "spill/here", FS: fs})
-				got, err := addAndRead(t.Context(), s, records)
-				if err == nil {
-					if !slices.Equal(got, want) {
-						t.Fatalf("operation %d: not the order of a stable sort", at)
-					}
-					if operations.Load() <= at {
+				var err error
+				for batch := range slices.Chunk(records, 1000) {
+					if err = s.Add(batch...); err != nil {
 						break
 					}
-					t.Fatalf("operation %d failed, but no call returned an error", at)
+				}
+				got, readErr := readAll(t.Context(), s)
+				if err != nil && (len(got) > 0 || !errors.Is(readErr, err)) {
+					t.Fatalf("operation %d: %d records, %v after %v", at, len(got), readErr, err)
+				}
+				err = errors.Join(err, readErr, s.Close())
+				if operations.Load() <= at {
+					if must(t, err); !slices.Equal(got, want) {
+						t.Fatal("not the order of a stable sort")
+					}
+					break
 				}
 				failures++
 				if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spill/here") {
@@ -87,7 +78,7 @@ func TestSpillFileCutShort(t *testing.T) {
 	dir := t.TempDir()
 	s := New[[2]uint64](Options{MemoryBytes: 1, Dir: dir})
 	defer s.Close()
-	addAll(t, s, testgen.Records[[2]uint64](100_000, 6, testgen.Keys[0].Next))
+	addAll(t, s, testgen.Records[[2]uint64](many, 6, testgen.Keys[0].Next))
 	files, err := filepath.Glob(filepath.Join(dir, "*.spill"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -97,64 +88,64 @@ func TestSpillFileCutShort(t *testing.T) {
 			must(t, os.Truncate(files[0], 500_001))
 		}
 	}
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Fatal(err)
-	}
-	if !strings.Contains(err.Error(), files[0]+" at byte ") {
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(),
+		files[0]+" at byte ") {
 		t.Error(err)
 	}
 }
 
-func TestContext(t *testing.T) {
-	records := testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next)
-	before := runtime.NumGoroutine()
-
-	s, fs := newSpilling[[2]uint64]()
-	addAll(t, s, records)
-	ctx, stop := context.WithCancelCause(t.Context())
-	defer stop(nil)
-	why := errors.New("enough")
-	var last error
-	n := 0
-	for run, err := range s.Sorted(ctx) {
-		last = err
-		n += len(run)
-		stop(why)
-	}
-	if !errors.Is(last, why) || n == 0 || n >= len(records) {
-		t.Errorf("%d records, error %v", n, last)
-	}
-	if files := spillFiles(t, fs); len(files) > 0 { // before Close
-		t.Errorf("left %v", files)
-	}
-	closeAll(t, s, fs)
-	testenv.NoMoreGoroutines(t, before)
-}
-
-// TestLoopsThatPanicOrNeverBegin tests that no file and no goroutine remains if a loop panics, or
-// if its context is done before it begins. Beam does this if a later step fails.
-func TestLoopsThatPanicOrNeverBegin(t *testing.T) {
-	before := runtime.NumGoroutine()
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, ctx := range []context.Context{t.Context(), canceled} {
+// TestEndsOfLoops tests that no file and no goroutine remains however a loop ends, also if its
+// context is done before it begins. Beam does this if a later step fails.
+func TestEndsOfLoops(t *testing.T) {
+	before, enough := runtime.NumGoroutine(), errors.New("enough")
+	for name, c := range map[string]struct {
+		// step reports whether the loop goes on. If it is nil, the context is done before.
+		step func(s *Sorter[[2]uint64], stop context.CancelCauseFunc) bool
+		last error
+	}{
+		"break":  {func(*Sorter[[2]uint64], context.CancelCauseFunc) bool { return false }, nil},
+		"panic":  {func(*Sorter[[2]uint64], context.CancelCauseFunc) bool { panic("later") }, nil},
+		"before": {nil, context.Canceled},
+		"context": {func(_ *Sorter[[2]uint64], stop context.CancelCauseFunc) bool {
+			stop(enough)
+			return true
+		}, enough},
+		"Close": {func(s *Sorter[[2]uint64], _ context.CancelCauseFunc) bool {
+			must(t, s.Close())
+			return true
+		}, errClosed},
+	} {
 		s, fs := newSpilling[[2]uint64]()
-		addAll(t, s, testgen.Records[[2]uint64](100_000, 7, testgen.Keys[0].Next))
+		addAll(t, s, testgen.Records[[2]uint64](many, 7, testgen.Keys[0].Next))
 		if len(spillFiles(t, fs)) == 0 {
 			t.Fatal("nothing was spilled")
 		}
+		ctx, stop := context.WithCancelCause(t.Context())
+		if c.step == nil {
+			stop(enough)
+		}
+		var last error
+		n := 0
 		func() {
 			defer func() { _ = recover() }()
-			for range s.Sorted(ctx) {
-				panic("behind")
+			for run, err := range s.Sorted(ctx) {
+				n += len(run)
+				if last = err; err == nil && !c.step(s, stop) {
+					break
+				}
 			}
 		}()
+		stop(nil)
+		if !errors.Is(last, c.last) || (n == 0) != (c.step == nil) || n >= many {
+			t.Errorf("%s: %d records, error %v", name, n, last)
+		}
 		if files := spillFiles(t, fs); len(files) > 0 {
-			t.Fatalf("left %v", files)
+			t.Errorf("%s: left %v", name, files)
 		}
-		if err := s.Add([2]uint64{}); !errors.Is(err, errSorted) {
-			t.Errorf("Add: %v", err)
+		if err := s.Add([2]uint64{}); !errors.Is(err, errSorted) && !errors.Is(err, errClosed) {
+			t.Errorf("%s: Add: %v", name, err)
 		}
+		closeAll(t, s, fs)
+		testenv.NoMoreGoroutines(t, before)
 	}
-	testenv.NoMoreGoroutines(t, before)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"unsafe"
@@ -50,6 +49,9 @@ func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err er
 	return all, nil
 }
 
+// many records of 16 bytes do not fit in the memory of newSpilling.
+const many = 100_000
+
 // newSpilling returns a Sorter with the minimal memory of 1 MiB, half of which holds records.
 func newSpilling[R radix.Record]() (*Sorter[R], *vfs.MemFS) {
 	fs := vfs.NewMem()
@@ -65,26 +67,10 @@ func spillFiles(t testing.TB, fs vfs.FS) []string {
 	return names
 }
 
-// checkSorted adds records and reads them. They must be in stable order, and no file may remain.
-// It returns the number of files.
-func checkSorted[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS, records []R) (files int) {
-	t.Helper()
-	addAll(t, s, records)
-	files = len(spillFiles(t, fs))
-	got, err := readAll(t.Context(), s)
-	if err != nil || !slices.Equal(got, testgen.StableSorted(records)) {
-		t.Errorf("not the order of a stable sort: %d records, %v", len(got), err)
-	}
-	closeAll(t, s, fs)
-	return files
-}
-
 // closeAll closes a Sorter twice. No file may remain.
 func closeAll[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
 	t.Helper()
-	if err := errors.Join(s.Close(), s.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close(), s.Close())
 	if files := spillFiles(t, fs); len(files) > 0 {
 		t.Errorf("left %v", files)
 	}
@@ -107,75 +93,74 @@ func testSorter[R radix.Record](t *testing.T) {
 		for _, n := range []int{0, 1, 100, 5000, many} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {
 				s, fs := newSpilling[R]()
-				if files := checkSorted(t, s, fs, testgen.Records[R](n, uint64(n), k.Next)); (files > 0) != (n == many) {
-					t.Errorf("%d files", files)
+				records := testgen.Records[R](n, uint64(n), k.Next)
+				addAll(t, s, records)
+				if files := spillFiles(t, fs); (len(files) > 0) != (n == many) {
+					t.Errorf("%d files", len(files))
 				}
-			})
-		}
-	}
-}
-
-func TestBreak(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for _, k := range testgen.Keys {
-		for _, runs := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/%d", k.Name, runs), func(t *testing.T) {
-				s, fs := newSpilling[[2]uint64]()
-				addAll(t, s, testgen.Records[[2]uint64](100_000, 3, k.Next))
-				n := 0
-				for _, err := range s.Sorted(t.Context()) {
-					must(t, err)
-					if n++; n == runs {
-						break
-					}
+				got, err := readAll(t.Context(), s)
+				if must(t, err); !slices.Equal(got, testgen.StableSorted(records)) {
+					t.Errorf("not the order of a stable sort: %d records", len(got))
 				}
-				testenv.NoMoreGoroutines(t, before+1) // one for this subtest
 				closeAll(t, s, fs)
 			})
 		}
 	}
 }
 
-func TestClose(t *testing.T) {
-	records := testgen.Records[[2]uint64](100_000, 4, testgen.Keys[0].Next)
-	before := runtime.NumGoroutine()
-	s, fs := newSpilling[[2]uint64]()
-	addAll(t, s, records)
-	closeAll(t, s, fs)
-	if err := s.Add(records...); !errors.Is(err, errClosed) {
-		t.Errorf("Add: %v", err)
-	}
-	if _, err := readAll(t.Context(), s); !errors.Is(err, errClosed) {
-		t.Errorf("Sorted: %v", err)
-	}
-
-	s, fs = newSpilling[[2]uint64]()
-	addAll(t, s, records)
-	var steps []error
-	for _, err := range s.Sorted(t.Context()) {
-		if steps = append(steps, err); err == nil {
+// TestCallsInTheWrongOrder calls Add and Sorted after Sorted and after Close.
+func TestCallsInTheWrongOrder(t *testing.T) {
+	for _, want := range []error{errSorted, errClosed} {
+		s, fs := newSpilling[[2]uint64]()
+		if want == errClosed {
+			addAll(t, s, testgen.Records[[2]uint64](many, 4, testgen.Keys[0].Next))
 			closeAll(t, s, fs)
+		} else if got, err := readAll(t.Context(), s); err != nil || len(got) > 0 {
+			t.Errorf("an empty Sorter yields %v, %v", got, err)
 		}
+		if _, err := readAll(t.Context(), s); !errors.Is(err, want) {
+			t.Errorf("Sorted: %v, want %v", err, want)
+		}
+		if err := s.Add([2]uint64{}); !errors.Is(err, want) {
+			t.Errorf("Add: %v, want %v", err, want)
+		}
+		closeAll(t, s, fs)
 	}
-	if len(steps) != 2 || !errors.Is(steps[1], errClosed) {
-		t.Errorf("closed in the loop: %v", steps)
-	}
-	if err := New[[1]uint64](Options{}).Close(); err != nil {
-		t.Error(err)
-	}
-	testenv.NoMoreGoroutines(t, before)
+	must(t, New[[1]uint64](Options{}).Close())
 }
 
-func TestSortedOnce(t *testing.T) {
-	s, fs := newSpilling[[1]uint64]()
-	defer closeAll(t, s, fs)
-	if got, err := readAll(t.Context(), s); err != nil || len(got) > 0 {
-		t.Errorf("an empty Sorter gives %v, %v", got, err)
+// TestMemoryBound measures the live heap. The tolerance is 10 % and 4 MiB.
+func TestMemoryBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short")
 	}
-	if _, err := readAll(t.Context(), s); !errors.Is(err, errSorted) {
-		t.Errorf("Sorted: %v", err)
-	}
-	if err := s.Add([1]uint64{}); !errors.Is(err, errSorted) {
-		t.Errorf("Add: %v", err)
+	const memory, n, batch = 16 << 20, 2_000_000, 5000 // 32 MB
+	for _, k := range testgen.Keys {
+		t.Run(k.Name, func(t *testing.T) {
+			peak := testenv.PeakHeap(func() {
+				random := rand.New(rand.NewPCG(8, 0))
+				records := make([][2]uint64, batch)
+				s := New[[2]uint64](Options{MemoryBytes: memory, Dir: t.TempDir()})
+				defer s.Close()
+				for at := range n / batch {
+					for i := range records {
+						records[i] = [2]uint64{k.Next(random, at*batch+i), 0}
+					}
+					must(t, s.Add(records...))
+				}
+				got := 0
+				for run, err := range s.Sorted(t.Context()) {
+					must(t, err)
+					got += len(run)
+				}
+				if got != n {
+					t.Errorf("%d records, want %d", got, n)
+				}
+			})
+			t.Logf("%.1f MiB at the peak", float64(peak)/(1<<20))
+			if limit := uint64(memory + memory/10 + 4<<20); peak > limit {
+				t.Errorf("%d bytes at the peak, the limit is %d", peak, limit)
+			}
+		})
 	}
 }
