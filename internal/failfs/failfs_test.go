@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -69,13 +70,11 @@ func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 // whose descriptor may have been reused, and must not change the disk.
 func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	mem := vfs.NewMem()
-	must(t, mem.MkdirAll("store", 0o755))
-	if f, err := mem.Create("store/1.sst", vfs.WriteCategoryUnspecified); err != nil ||
-		f.Close() != nil {
-		t.Fatal(err)
-	}
 	fsys := New(mem, "store", func(error) {})
-	f, err := fsys.Open("store/1.sst")
+	must(t, fsys.MkdirAll("store", 0o755))
+	f, err := fsys.Create("store/1.sst", vfs.WriteCategoryUnspecified)
+	must(t, err, f.Close())
+	f, err = fsys.Open("store/1.sst")
 	must(t, err)
 	fsys.Stop(syscall.EIO)
 	fsys.abandon()
@@ -98,9 +97,7 @@ func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 		t.Errorf("a database that was abandoned answered %s", name)
 	case <-time.After(20 * time.Millisecond):
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Close())
 }
 
 // TestVitalFiles tests which files are vital. Pebble ends the process if it cannot write to one
@@ -120,32 +117,28 @@ func TestVitalFiles(t *testing.T) {
 }
 
 // TestCallThatIsUnderWay tests calls that run when the database stops. Do waits for a write, so
-// that the caller knows what became visible. It does not wait for a read.
+// that the caller knows what became visible. It does not wait for a read. Later, it begins no call,
+// which might never return.
 func TestCallThatIsUnderWay(t *testing.T) {
-	for _, c := range []struct {
-		patience time.Duration
-		want     error
-	}{{2 * time.Second, nil}, {0, fault.ErrFailed}} {
+	for patience, want := range map[time.Duration]error{2 * time.Second: nil, 0: fault.ErrFailed} {
 		f := New(vfs.NewMem(), "ix", func(error) {})
-		err := f.Do(c.patience, func() error {
+		err := f.Do(patience, func() error {
 			f.Stop(syscall.EIO)
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		})
-		if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, syscall.EIO) {
-			t.Errorf("patience %v: %v", c.patience, err)
+		if !errors.Is(err, want) || want != nil && !errors.Is(err, syscall.EIO) {
+			t.Errorf("patience %v: %v", patience, err)
+		}
+		for range 100 {
+			if err := f.Do(patience, func() error {
+				t.Error("a call begins")
+				return nil
+			}); !errors.Is(err, fault.ErrFailed) {
+				t.Fatal(err)
+			}
 		}
 	}
-}
-
-// fill makes a database with one table.
-func fill(t *testing.T) *vfs.MemFS {
-	mem := vfs.NewMem()
-	f := New(mem, "ix", func(error) {})
-	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
-	must(t, err)
-	must(t, db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db))
-	return mem
 }
 
 type closer func() error
@@ -156,21 +149,19 @@ func (c closer) Close() error { return c() }
 // until the database stops.
 func TestCloseIteratorWhileExcising(t *testing.T) {
 	failure := errors.New("a failure")
-	fails := closer(func() error { return failure })
 	f := New(vfs.NewMem(), "", func(error) {})
-	closed := func(when string, it closer, want error) {
-		if err := f.CloseIterator(it); err != want {
-			t.Errorf("%s: %v, want %v", when, err, want)
+	closes := func() error {
+		err := f.CloseIterator(closer(func() error { return failure }))
+		if err != failure {
+			t.Errorf("CloseIterator: %v", err)
 		}
+		return err
 	}
-	closed("before", fails, failure)
-	if err := f.Excise(func() error {
-		closed("while Pebble excises", fails, failure)
-		return failure
-	}); err != failure {
-		t.Error(err)
+	closes()
+	if err := f.Excise(closes); err != failure {
+		t.Errorf("Excise: %v", err)
 	}
-	closed("behind it", fails, failure)
+	closes()
 
 	lock, waits := make(chan struct{}), make(chan struct{})
 	go f.Excise(func() error {
@@ -183,23 +174,28 @@ func TestCloseIteratorWhileExcising(t *testing.T) {
 		f.excision.RUnlock()
 		runtime.Gosched()
 	}
-	needsLock := closer(func() error {
+	if err := f.CloseIterator(closer(func() error {
 		close(waits)
 		<-lock
 		return failure
-	})
-	closed("that needs the lock", needsLock, nil)
+	})); err != nil {
+		t.Errorf("CloseIterator of an iterator that needs the lock: %v", err)
+	}
 	close(lock)
 }
 
 // TestStatisticsOfATableThatCannotBeRead tests a table whose statistics are unreadable. Pebble
 // retries to read them. That must not keep a processor busy, fill the log or delay Close.
 func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
-	mem := fill(t)
+	mem := vfs.NewMem()
+	f := New(mem, "ix", func(error) {})
+	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
+	must(t, err, db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db))
 	var attempts atomic.Int64
-	f := New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	f = New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		// Errors while a table is opened are left out, since another reader may wait for them.
-		if op.Kind == errorfs.OpFileReadAt && calledBy(".ReadPropertiesBlock") {
+		if op.Kind == errorfs.OpFileReadAt &&
+			bytes.Contains(debug.Stack(), []byte(".ReadPropertiesBlock(")) {
 			attempts.Add(1)
 			return syscall.EIO
 		}
@@ -207,7 +203,7 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	})), "ix", func(error) {})
 	var log linesLogger // written by one goroutine, and read after the database is closed
 	began := time.Now()
-	db, err := f.OpenDB(optionsOver(f, &log))
+	db, err = f.OpenDB(optionsOver(f, &log))
 	must(t, err)
 	for attempts.Load() == 0 {
 		time.Sleep(time.Millisecond)
@@ -222,75 +218,37 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// calledBy reports whether a function or method, given as ".name", is among the callers.
-func calledBy(name string) bool {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, name) {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
-
 // TestErrorsInTheBackground tests that a failed flush stops the database. A failed compaction
 // stops it only if a write waits for it. A flush without data, which FlushEnd also reports with
 // an error, does not stop it.
 func TestErrorsInTheBackground(t *testing.T) {
 	failure := errors.New("no room")
-	for what, test := range map[string]struct {
-		calls func(l pebble.EventListener)
-		stops bool
-	}{
-		"flush": {func(l pebble.EventListener) {
-			l.FlushEnd(pebble.FlushInfo{Err: failure})
-			l.BackgroundError(failure)
-		}, true},
-		"empty flush": {func(l pebble.EventListener) {
-			l.FlushEnd(pebble.FlushInfo{Err: errors.New("empty")})
-		}, false},
-		"compaction": {func(l pebble.EventListener) {
-			l.CompactionEnd(pebble.CompactionInfo{Err: failure})
-			l.BackgroundError(failure)
-		}, false},
-		"awaited compaction": {func(l pebble.EventListener) {
-			l.WriteStallBegin(pebble.WriteStallBeginInfo{})
-			l.CompactionEnd(pebble.CompactionInfo{Err: failure})
-		}, true},
-		"later compaction": {func(l pebble.EventListener) {
-			l.WriteStallBegin(pebble.WriteStallBeginInfo{})
-			l.WriteStallEnd()
-			l.CompactionEnd(pebble.CompactionInfo{Err: failure})
-		}, false},
-		"cancelled": {func(l pebble.EventListener) {
-			l.WriteStallBegin(pebble.WriteStallBeginInfo{})
-			l.CompactionEnd(pebble.CompactionInfo{Err: pebble.ErrCancelledCompaction})
-		}, false},
+	for events, stops := range map[string]bool{
+		"flush,background": true, "empty flush": false, "compaction,background": false,
+		"stall,compaction": true, "stall,end,compaction": false, "stall,cancelled": false,
 	} {
 		f := New(vfs.NewMem(), "", func(error) {})
-		test.calls(f.eventListener(&linesLogger{}))
-		if f.hasStopped() != test.stops {
-			t.Errorf("%s: the database has stopped: %t", what, f.hasStopped())
+		l := f.eventListener(&linesLogger{})
+		for event := range strings.SplitSeq(events, ",") {
+			switch event {
+			case "flush":
+				l.FlushEnd(pebble.FlushInfo{Err: failure})
+			case "empty flush":
+				l.FlushEnd(pebble.FlushInfo{Err: errors.New("empty")})
+			case "background":
+				l.BackgroundError(failure)
+			case "compaction":
+				l.CompactionEnd(pebble.CompactionInfo{Err: failure})
+			case "cancelled":
+				l.CompactionEnd(pebble.CompactionInfo{Err: pebble.ErrCancelledCompaction})
+			case "stall":
+				l.WriteStallBegin(pebble.WriteStallBeginInfo{})
+			case "end":
+				l.WriteStallEnd()
+			}
 		}
-	}
-}
-
-// TestDoAfterAFailure tests that Do starts no call once the database has stopped. The call might
-// never return and would leak its goroutine.
-func TestDoAfterAFailure(t *testing.T) {
-	f := New(vfs.NewMem(), "db", func(error) {})
-	f.Stop(errors.New("the disk is full"))
-	before := runtime.NumGoroutine()
-	for range 100 {
-		if err := f.Do(0, func() error { select {} }); !errors.Is(err, fault.ErrFailed) {
-			t.Fatal(err)
+		if f.hasStopped() != stops {
+			t.Errorf("%s: the database has stopped: %t", events, f.hasStopped())
 		}
-	}
-	if after := runtime.NumGoroutine(); after > before+8 {
-		t.Errorf("%d goroutines, %d before", after, before)
 	}
 }

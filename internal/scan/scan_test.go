@@ -25,16 +25,12 @@ func bruteForce(queries, fps []uint64, k int) []Match {
 	return all
 }
 
-func sortMatches(matches []Match) {
-	slices.SortFunc(matches, func(a, b Match) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query))
-	})
-}
-
 func matchesOf(q *Queries, fps []uint64) []Match {
 	var all []Match
 	q.Scan(fps, func(m Match) { all = append(all, m) })
-	sortMatches(all)
+	slices.SortFunc(all, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query))
+	})
 	return all
 }
 
@@ -42,37 +38,20 @@ func checkScan(t *testing.T, q *Queries, queries, fps []uint64, k int) (found in
 	t.Helper()
 	got, want := matchesOf(q, fps), bruteForce(queries, fps, k)
 	if !slices.Equal(got, want) {
-		i := 0
-		for i < min(len(got), len(want)) && got[i] == want[i] {
-			i++
-		}
-		t.Fatalf("%d queries, k = %d: %d matches, want %d; they differ from number %d on: %v, "+
-			"want %v", len(queries), k, len(got), len(want), i, got[i:min(i+1, len(got))],
-			want[i:min(i+1, len(want))])
+		t.Fatalf("%d queries, k = %d: %d matches, want %d", len(queries), k, len(got), len(want))
 	}
 	return len(want)
 }
 
-func flip(rng *rand.Rand, fp uint64, n int) uint64 { return testgen.Flip(rng, fp, ^uint64(0), n) }
-
-// some returns fingerprints. Many of them are near each other or equal, and some are extreme
+// some returns fingerprints: half of them near others or near some of the given ones, and extreme
 // values.
 func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
-	fps := make([]uint64, 0, n)
-	for len(fps) < n {
-		from := near
-		if len(fps) > 0 && rng.IntN(2) == 0 {
-			from = fps
-		}
-		switch c := rng.IntN(8); {
-		case c == 0:
-			fps = append(fps, []uint64{0, ^uint64(0), 1, 1 << 63}[rng.IntN(4)])
-		case c <= 2 || len(from) == 0:
-			fps = append(fps, rng.Uint64())
-		default:
-			fps = append(fps, flip(rng, from[rng.IntN(len(from))], rng.IntN(k+3)))
-		}
+	fps := testgen.Clustered(rng, n)
+	if near == nil {
+		near = fps
 	}
+	copy(fps[n/2:], testgen.Queries(rng, near, n/4, k))
+	copy(fps[n/2+n/4:], testgen.Adversarial(rng, n/4))
 	return fps
 }
 
@@ -153,10 +132,7 @@ func TestLargeBlocks(t *testing.T) {
 			if found := checkScan(t, q, queries, fps, 3); found < 2*maxRanges {
 				t.Errorf("only %d matches", found)
 			}
-			if got, want := matchesOf(q, fps[n-1:]),
-				bruteForce(queries, fps[n-1:], 3); !slices.Equal(got, want) {
-				t.Errorf("the last one alone: %v, want %v", got, want)
-			}
+			checkScan(t, q, queries, fps[n-1:], 3)
 		}
 	}
 }
@@ -166,25 +142,15 @@ func TestScanInParallel(t *testing.T) {
 	queries := some(rng, 2000, 3, nil)
 	fps := some(rng, 4000, 3, queries)
 	q := newQueries(t, queries, 3, collections[0])
-	var mu sync.Mutex
-	var got []Match
 	var wg sync.WaitGroup
-	const part = 500
-	for from := 0; from < len(fps); from += part {
+	for part := range slices.Chunk(fps, 500) {
 		wg.Go(func() {
-			q.Scan(fps[from:from+part], func(m Match) {
-				mu.Lock()
-				defer mu.Unlock()
-				m.At += from
-				got = append(got, m)
-			})
+			if !slices.Equal(matchesOf(q, part), bruteForce(queries, part, 3)) {
+				t.Error("parts that are scanned concurrently yield other matches")
+			}
 		})
 	}
 	wg.Wait()
-	sortMatches(got)
-	if !slices.Equal(got, bruteForce(queries, fps, 3)) {
-		t.Error("parts that are scanned at the same time give other matches than one by one")
-	}
 }
 
 func TestNothingToScan(t *testing.T) {
@@ -193,12 +159,8 @@ func TestNothingToScan(t *testing.T) {
 			t.Errorf("k = %d is taken", k)
 		}
 	}
-	if got := matchesOf(newQueries(t, nil, 3, 0), []uint64{0, 1}); len(got) != 0 {
-		t.Errorf("no queries have the matches %v", got)
-	}
-	if got := matchesOf(newQueries(t, []uint64{7}, 0, 0), nil); len(got) != 0 {
-		t.Errorf("an empty collection has the matches %v", got)
-	}
+	checkScan(t, newQueries(t, nil, 3, 0), nil, []uint64{0, 1}, 3)
+	checkScan(t, newQueries(t, []uint64{7}, 0, 0), []uint64{7}, nil, 0)
 }
 
 // TestPlansCover tests that every set of at most k flipped bits is within the radius of a part.
