@@ -69,7 +69,7 @@ func (a *Analyzer) Name() string { return a.name }
 // Text returns the Signature of a text.
 func (a *Analyzer) Text(s string) Signature {
 	// A view, not a copy: nothing in this package writes to a text or keeps it
-	// after the call, which TestTextIsNotKept checks.
+	// after the call, which TestConcurrentUse checks.
 	return a.Bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 

@@ -43,18 +43,45 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestFingerprintJSON(t *testing.T) {
-	type record struct{ F Fingerprint }
-	b, err := json.Marshal(record{0xabc})
-	if err != nil || string(b) != `{"F":"0000000000000abc"}` {
-		t.Fatalf("Marshal: %s, %v", b, err)
+// In JSON, fingerprints, digests and shingle signatures are hexadecimal digits.
+func TestJSON(t *testing.T) {
+	type document struct {
+		Fingerprint Fingerprint
+		Digest      Digest           `json:",omitzero"`
+		Shingles    ShingleSignature `json:",omitzero"`
 	}
-	var r record
-	if err := json.Unmarshal(b, &r); err != nil || r.F != 0xabc {
-		t.Fatalf("Unmarshal: %v, %v", r, err)
+	const shingles = "0000000000000001" + "0000000000abcdef" + "8000000000000000" +
+		"ffffffffffffffff"
+	all := document{0xabc, 0xff, ShingleSignature{1, 0xabcdef, 1 << 63, math.MaxUint64}}
+	for text, want := range map[string]document{
+		`{"Fingerprint":"0000000000000abc"}`: {Fingerprint: 0xabc},
+		`{"Fingerprint":"0000000000000abc","Digest":"00000000000000ff","Shingles":"` + shingles +
+			`"}`: all,
+	} {
+		b, err := json.Marshal(want)
+		var got document
+		if err != nil || string(b) != text || json.Unmarshal(b, &got) != nil || got != want {
+			t.Errorf("%s, %v, want %s; %+v", b, err, text, got)
+		}
 	}
-	if err := json.Unmarshal([]byte(`{"F":"no"}`), &r); !errors.Is(err, ErrSyntax) {
-		t.Fatalf("Unmarshal of a bad one: %v", err)
+	if text := all.Shingles.String(); text != shingles {
+		t.Errorf("%s, want %s", text, shingles)
+	}
+	var upper ShingleSignature
+	err := upper.UnmarshalText([]byte(strings.ToUpper(shingles)))
+	if err != nil || upper != all.Shingles {
+		t.Errorf("%v, %v", upper, err)
+	}
+	for _, bad := range []string{`{"Fingerprint":"no"}`, `{"Digest":"xyz"}`, `{"Shingles":""}`,
+		`{"Shingles":"1"}`, `{"Shingles":"` + shingles[1:] + `"}`,
+		`{"Shingles":"` + shingles + `0"}`, `{"Shingles":"x` + shingles[1:] + `"}`,
+		`{"Shingles":"0x` + shingles[2:] + `"}`,
+		`{"Shingles":"` + strings.Repeat(shingles, 100) + `"}`} {
+		got := all
+		if err := json.Unmarshal([]byte(bad), &got); !errors.Is(err, ErrSyntax) || got != all ||
+			len(err.Error()) > 250 {
+			t.Errorf("%.100s: %+v, %v", bad, got, err)
+		}
 	}
 }
 

@@ -1,13 +1,14 @@
 package fingerprint
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // The golden fingerprints are part of the disk format: an index holds fingerprints of older builds.
@@ -28,41 +29,43 @@ func goldenOptions() []Options {
 	}
 }
 
-func TestGolden(t *testing.T) {
-	texts, err := filepath.Glob(filepath.Join(goldenDir, "*.txt"))
-	if err != nil || len(texts) < 20 {
-		t.Fatalf("%d texts in %s, %v", len(texts), goldenDir, err)
+// goldenTexts returns the texts by the names of their files.
+func goldenTexts(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(goldenDir, "*.txt"))
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d texts in %s, %v", len(files), goldenDir, err)
 	}
-	for _, file := range texts {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A checkout may change line ends; they are separators either way.
-		var got bytes.Buffer
-		fmt.Fprintf(&got, "# fingerprint, shingles, digest, tokens, short, analyzer. Part of the "+
+	texts := map[string]string{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		testenv.Must(t, err)
+		texts[filepath.Base(file)] = string(b)
+	}
+	return texts
+}
+
+func TestGolden(t *testing.T) {
+	for name, text := range goldenTexts(t) {
+		var got strings.Builder
+		got.WriteString("# fingerprint, shingles, digest, tokens, short, analyzer. Part of the " +
 			"disk format: see golden_test.go.\n")
 		for _, o := range goldenOptions() {
 			a := newAnalyzer(t, o)
-			s := a.Text(string(text))
+			s := a.Text(text)
 			fmt.Fprintf(&got, "%v %v %v %d %v %s\n", s.Fingerprint, s.Shingles, s.Digest, s.Tokens,
 				s.Short, a.Name())
 		}
-		golden := strings.TrimSuffix(file, ".txt") + ".golden"
+		golden := filepath.Join(goldenDir, strings.TrimSuffix(name, ".txt")+".golden")
 		if *update {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 			continue
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
-		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: a change of format.\n got:\n%swant:\n%s", filepath.Base(file),
-				got.Bytes(), want)
+		b, err := os.ReadFile(golden)
+		testenv.Must(t, err)
+		// A checkout may change line ends.
+		if want := strings.ReplaceAll(string(b), "\r\n", "\n"); got.String() != want {
+			t.Errorf("%s: a change of format.\n got:\n%swant:\n%s", name, &got, want)
 		}
 	}
 }
