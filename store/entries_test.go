@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/testing/testenv"
@@ -50,6 +51,8 @@ func (m *model) clone() *model {
 
 func permutedOf(stored uint64) uint64 { return bits.RotateLeft64(stored, 32) }
 
+func keyOf(id uint64) string { return fmt.Sprint("key ", id) }
+
 // hashOf returns one of 7 hashes, so that keys collide.
 func hashOf(key string) uint64 { return KeyHash(key) % 7 }
 
@@ -66,7 +69,7 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 				len(modelFingerprints)-1)]
 			id := m.counters.NextID
 			r := Record{ID: id, Fingerprint: stored, Time: 1000 + id, Digest: id % 2,
-				Key: fmt.Sprint("key ", id)}
+				Key: keyOf(id)}
 			b.SetRecord(r)
 			b.SetKey(hashOf(r.Key), id)
 			b.SetLive(stored, id)
@@ -126,12 +129,27 @@ func (m *model) packFrozen(t testing.TB, s *Store) *Rewrite {
 	t.Helper()
 	r, err := s.NewRewrite(2)
 	must(t, err)
+	expired := roaring64.New()
+	for _, hash := range []uint64{0, 1, 2, 3, 4, 5, 6} { // the order of DeleteKey
+		for _, e := range m.entries {
+			if m.expires(e) && hashOf(keyOf(e.id)) == hash {
+				expired.Add(e.id)
+				must(t, r.DeleteKey(hash, e.id))
+			}
+		}
+	}
+	for it := expired.Iterator(); it.HasNext(); {
+		must(t, r.DeleteRecord(it.Next()))
+	}
 	var permuted []uint64
 	w := r.Table(0)
 	inView(t, s, func(v *View) {
 		for p, err := range v.Frozen().Postings(0) {
-			must(t, err, w.AddPosting(p.Stored, p.IDs))
-			permuted = append(permuted, permutedOf(p.Stored))
+			must(t, err)
+			if ids := p.IDs.WithoutAll(expired); !ids.Empty() {
+				must(t, w.AddPosting(p.Stored, ids))
+				permuted = append(permuted, permutedOf(p.Stored))
+			}
 		}
 	})
 	must(t, w.Close())
@@ -144,10 +162,20 @@ func (m *model) packFrozen(t testing.TB, s *Store) *Rewrite {
 	return r
 }
 
-// pack packs the frozen epoch of the model, without the IDs that were removed in that epoch.
+// expires reports whether the next compaction deletes the document of an entry.
+func (m *model) expires(e modelEntry) bool { return e.epoch < 1 && e.id%5 == 0 }
+
+// pack packs the frozen epoch of the model, without the IDs that were removed in that epoch, and
+// without expired documents.
 func (m *model) pack() {
-	m.entries = slices.DeleteFunc(m.entries,
-		func(e modelEntry) bool { return m.isRemoved(e.id, 1) })
+	m.entries = slices.DeleteFunc(m.entries, func(e modelEntry) bool {
+		if m.expires(e) {
+			delete(m.records, e.id)
+			delete(m.counts, e.id)
+			return true
+		}
+		return m.isRemoved(e.id, 1)
+	})
 	for i := range m.entries {
 		m.entries[i].epoch = max(m.entries[i].epoch-1, packed)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -95,57 +94,82 @@ func TestEmptyPackedTable(t *testing.T) {
 	}
 }
 
-// TestBrokenPackedBlocks reads a block that does not fit to the directory. A reader of the block
-// must get the error, and the arena must not get the block. A scan must also count fingerprints.
-func TestBrokenPackedBlocks(t *testing.T) {
-	fps := randomFingerprints(100, 1)
+// TestBrokenPackedTable changes a block, or a chunk of a directory of three chunks. Either the
+// table is not opened, or a scan and a reader of the block get an error. The arena must not get the
+// block.
+func TestBrokenPackedTable(t *testing.T) {
+	fps := randomFingerprints(60_000, 1)
 	whole := storeTable(t, 1, fps, nil, 64)
-	ids := make([]IDs, len(fps))
-	for i := range ids {
-		ids[i] = NewIDs(uint64(i + 1))
+	n := len(whole.lasts)
+	of := func(value []byte) []uint64 {
+		var b Block
+		must(t, b.Open(value))
+		return b.AppendTo(nil)
 	}
-	withPostings := storeTable(t, 0, fps, ids, 64)
-	const broken = 2 // a block
-	value := whole.values[whole.blockKey(broken)]
-	for message, test := range map[string]struct {
-		from  *storedTable
-		value []byte // nil: no block
-	}{
-		"missing":       {whole, nil},
-		"empty":         {whole, []byte{}},
-		"bytes":         {whole, value[:len(value)-1]},
-		"ends with":     {whole, whole.values[whole.blockKey(broken+1)]},
-		"begins with":   {whole, blockOf(t, whole.lasts[broken-1], whole.lasts[broken])},
-		"have postings": {whole, withPostings.values[withPostings.blockKey(broken)]},
-		"postings":      {withPostings, blockOf(t, withPostings.lasts[broken])},
-		"hold 9":        {whole, blockOf(t, whole.lasts[broken])}, // of 100 fingerprints
+	for what, change := range map[string]func(value, next []byte) []byte{ // nil: delete
+		"missing":         func(_, _ []byte) []byte { return nil },
+		"empty":           func(_, _ []byte) []byte { return []byte{} },
+		"cut off":         func(value, _ []byte) []byte { return value[:len(value)-1] },
+		"of the next key": func(_, next []byte) []byte { return next },
+		"with postings": func(value, _ []byte) []byte {
+			return slices.Concat([]byte{value[0] | 0x80}, value[1:])
+		},
+		"from 0 on": func(value, _ []byte) []byte {
+			return blockOf(t, append([]uint64{0}, of(value)...)...)
+		},
+		"one fingerprint": func(value, _ []byte) []byte {
+			all := of(value)
+			return blockOf(t, all[len(all)-1])
+		},
 	} {
-		s := test.from.clone()
-		if s.values[s.blockKey(broken)] = test.value; test.value == nil {
-			delete(s.values, s.blockKey(broken))
-		}
-		p := s.open(t, openArena(1<<20))
-		check := func(err error) {
-			t.Helper()
-			if !errors.Is(err, fault.ErrCorrupt) ||
-				!strings.Contains(err.Error(), fmt.Sprint("table ", s.table)) ||
-				!strings.Contains(err.Error(), message) {
-				t.Errorf("%q: %v", message, err)
+		for _, i := range []int{1, n / 2, n - 2} {
+			chunk := i / directoryChunk
+			for _, keys := range [][2]string{{whole.blockKey(i), whole.blockKey(i + 1)},
+				{whole.chunkKey(chunk), whole.chunkKey((chunk + 1) % 3)}} {
+				s := whole.clone()
+				changed := change(s.values[keys[0]], s.values[keys[1]])
+				if s.values[keys[0]] = changed; changed == nil {
+					delete(s.values, keys[0])
+				}
+				p, err := openPackedTable(1, uint64(len(fps)), uint64(n), openArena(1<<20), s)
+				if err == nil {
+					err = s.scan(p)
+					openErr := p.Open(i, new(Block))
+					_, _, _, locateErr := p.locate(p.last(i))
+					if what != "one fingerprint" && (!errors.Is(openErr, fault.ErrCorrupt) ||
+						!errors.Is(locateErr, fault.ErrCorrupt) || p.arena.bytes.Load() != 0) {
+						t.Errorf("%x %s: Open: %v, locate: %v", keys[0], what, openErr, locateErr)
+					}
+				}
+				if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 1") {
+					t.Errorf("%x %s: %v", keys[0], what, err)
+				}
 			}
 		}
-		check(s.scan(p))
-		if message == "hold 9" {
-			continue
+	}
+	entries, blocks := uint64(len(fps)), uint64(n)
+	for _, c := range [][2]uint64{{entries, blocks - 1}, {entries, blocks + 1},
+		{entries, 2 * directoryChunk}, {0, 0}, {0, blocks}, {blocks - 1, blocks},
+		{blocks*block.MaxLen + block.MaxLen, blocks}, {math.MaxUint64, blocks},
+		{1 << 34, 1 << 31}, {1 << 43, 1 << 40}} {
+		if _, err := openPackedTable(1, c[0], c[1], openArena(0), whole); !errors.Is(err,
+			fault.ErrCorrupt) {
+			t.Errorf("%d fingerprints in %d blocks: %v", c[0], c[1], err)
 		}
-		for range 2 { // it is not kept
-			check(p.Open(broken, new(Block)))
-		}
-		_, _, _, err := p.locate(p.last(broken))
-		check(err)
-		_, err = p.posting(p.last(broken))
-		check(err)
-		if p.arena.bytes.Load() != 0 {
-			t.Errorf("%q: a broken block is in the arena", message)
+	}
+	failure := errors.New("failure")
+	if _, err := openPackedTable(1, entries, blocks, openArena(0), getterFunc(
+		func([]byte) ([]byte, error) { return nil, failure })); !errors.Is(err, failure) {
+		t.Errorf("a failed read: %v", err)
+	}
+	p := whole.open(t, openArena(0))
+	if limit := int64(20*n + 8); p.ramBytes() > limit {
+		t.Errorf("%d blocks take %d bytes", n, p.ramBytes())
+	}
+	for i, fp := range fps {
+		fp += uint64(i % 2)
+		if got, want := p.find(fp), naiveFind(whole.lasts, fp); got != want {
+			t.Fatalf("find(%016x) = %d, want %d", fp, got, want)
 		}
 	}
 }
@@ -192,109 +216,4 @@ func FuzzPackedTable(f *testing.F) {
 		}
 		checkArena(t, p)
 	})
-}
-
-// TestDirectoryFind searches directories of several chunks, and at the borders of chunks, of
-// fingerprints that are distributed evenly, share nearly all their bits, or both.
-func TestDirectoryFind(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 0))
-	for name, draw := range map[string]func(i int) uint64{
-		"even":      func(int) uint64 { return random.Uint64() },
-		"low":       func(i int) uint64 { return uint64(i) },
-		"high":      func(i int) uint64 { return math.MaxUint64 - uint64(i) },
-		"one place": func(int) uint64 { return 0x123456789a<<24 | random.Uint64N(1<<24) },
-		"clusters":  func(int) uint64 { return random.Uint64N(5)<<61 + random.Uint64N(1<<30) },
-		"powers":    func(int) uint64 { return random.Uint64() >> random.IntN(64) },
-	} {
-		for _, n := range []int{1, 2, directoryChunk, directoryChunk + 1, 30_000} {
-			lasts := make([]uint64, n)
-			for i := range lasts {
-				lasts[i] = draw(i)
-			}
-			slices.Sort(lasts)
-			lasts = slices.Compact(lasts)
-			a := openArena(0)
-			d, err := openPackedTable(3, uint64(len(lasts)), uint64(len(lasts)), a,
-				storeDirectory(t, 3, lasts))
-			must(t, err)
-			if limit := int64(20*len(lasts) + 8); d.ramBytes() > limit {
-				t.Errorf("%s, %d blocks take %d bytes", name, n, d.ramBytes())
-			}
-			for range 5000 {
-				fp := lasts[random.IntN(len(lasts))] + uint64(random.IntN(3)) - 1
-				if random.IntN(8) == 0 {
-					fp = draw(random.IntN(n)) ^ 1<<random.IntN(64)
-				}
-				if got, want := d.find(fp), naiveFind(lasts, fp); got != want {
-					t.Fatalf("%s, %d blocks: find(%016x) = %d, want %d", name, n, fp, got, want)
-				}
-			}
-			a.release()
-		}
-	}
-}
-
-func TestBrokenDirectory(t *testing.T) {
-	lasts := randomFingerprints(2*directoryChunk+100, 1)
-	whole := storeDirectory(t, 3, lasts)
-	n := uint64(len(lasts))
-	set := func(chunk int, lasts ...uint64) func(*storedTable) {
-		return func(s *storedTable) { s.values[s.chunkKey(chunk)] = blockOf(t, lasts...) }
-	}
-	remove := func(chunk int) func(*storedTable) {
-		return func(s *storedTable) { delete(s.values, s.chunkKey(chunk)) }
-	}
-	spoil := func(chunk, from, to int, with byte) func(*storedTable) {
-		return func(s *storedTable) {
-			value := slices.Clone(s.values[s.chunkKey(chunk)])
-			for i := range value[from:to] {
-				value[from+i] = with
-			}
-			s.values[s.chunkKey(chunk)] = value
-		}
-	}
-	nothing := func(*storedTable) {}
-	for name, test := range map[string]struct {
-		change   func(s *storedTable)
-		blocks   uint64
-		mentions string
-	}{
-		"first missing": {remove(0), n, "chunk 0"},
-		"last missing":  {remove(2), n, "last directory chunk"},
-		"a short chunk": {set(1, lasts[directoryChunk:directoryChunk+5]...), n, "chunk 2"},
-		"a long chunk":  {set(1, lasts[directoryChunk-1:2*directoryChunk]...), n, "chunk 1"},
-		"a chunk twice": {set(1, lasts[:directoryChunk]...), n, "chunk 1"},
-		"a block twice": {set(1, slices.Concat(lasts[directoryChunk-1:directoryChunk],
-			lasts[directoryChunk+1:2*directoryChunk])...), n, "block 4096 ends"},
-		"one chunk more":    {set(3, lasts[:1]...), n, "chunk 3"},
-		"one block less":    {nothing, n - 1, "chunk 2"},
-		"one block more":    {nothing, n + 1, "ends with block"},
-		"one chunk less":    {nothing, 2 * directoryChunk, "chunk 2"},
-		"no blocks":         {nothing, 0, "chunk 0"},
-		"far too many":      {nothing, 1 << 31, "missing"},
-		"more than numbers": {nothing, 1 << 40, "blocks"},
-		"an empty chunk":    {func(s *storedTable) { s.values[s.chunkKey(0)] = nil }, n, "chunk 0"},
-		"a broken chunk":    {spoil(0, 10, 100, 0), n, "chunk 0"},
-		"postings":          {spoil(2, 0, 1, 0x82), n, "postings"},
-	} {
-		s := whole.clone()
-		test.change(s)
-		_, err := openPackedTable(3, test.blocks*10, test.blocks, openArena(0), s)
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "table 3") ||
-			!strings.Contains(err.Error(), test.mentions) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, entries := range []uint64{0, n - 1, n*block.MaxLen + block.MaxLen, math.MaxUint64} {
-		if _, err := openPackedTable(3, entries, n, openArena(0), whole); !errors.Is(err,
-			fault.ErrCorrupt) {
-			t.Errorf("%d fingerprints in %d blocks: %v", entries, n, err)
-		}
-	}
-	failure := errors.New("failure")
-	if _, err := openPackedTable(3, n, n, openArena(0), getterFunc(func([]byte) ([]byte, error) {
-		return nil, failure
-	})); !errors.Is(err, failure) {
-		t.Errorf("a failed read: %v", err)
-	}
 }

@@ -19,19 +19,21 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// contents reads every file of a directory.
+// contents reads every file of a directory. It lists directories as empty files.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if files[path] = ""; err != nil || d.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(path)
 		files[path] = string(content)
 		return err
-	})
-	must(t, err)
+	}))
 	return files
 }
 
@@ -47,62 +49,53 @@ func everyWay() map[string]Options {
 // TestForeignDirectoryIsLeftAlone tests that a directory that is not an index is refused, and
 // that no byte of it changes.
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
-	write := func(t *testing.T, path, content string) {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644))
+	write := func(names ...string) func(dir string) {
+		return func(dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, names[0], ".."), 0o755))
+			for _, name := range names {
+				must(t, os.WriteFile(filepath.Join(dir, name), []byte("MANIFEST-000001\n"), 0o644))
+			}
+		}
 	}
-	pebbleDB := func(t *testing.T, dir string, opts *pebble.Options) {
-		db, err := pebble.Open(dir, opts)
-		must(t, err)
-		must(t, db.Set([]byte("key"), []byte("value"), pebble.Sync), db.Close())
+	database := func(c *pebble.Comparer) func(dir string) {
+		return func(dir string) {
+			db, err := pebble.Open(dir, &pebble.Options{Logger: pebbleLogger{}, Comparer: c})
+			must(t, err)
+			must(t, db.Set([]byte("key"), []byte("value"), pebble.Sync), db.Close())
+		}
 	}
+	later := *comparer
+	later.Name = "neardup.2"
 	for what, c := range map[string]struct {
-		make func(t *testing.T, dir string)
+		make func(dir string)
 		want error
 	}{
-		"a file": {func(t *testing.T, dir string) { write(t, dir, "text") },
+		"a file":            {write(""), fault.ErrNotIndex},
+		"a folder of texts": {write("notes.txt"), fault.ErrNotIndex},
+		"a LevelDB": {write("LOCK", "CURRENT", "MANIFEST-000001"),
 			fault.ErrNotIndex},
-		"a folder of texts": {func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "notes.txt"), "text")
-		}, fault.ErrNotIndex},
-		"a LevelDB": {func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "LOCK"), "")
-			write(t, filepath.Join(dir, "CURRENT"), "MANIFEST-000001\n")
-			write(t, filepath.Join(dir, "MANIFEST-000001"), "?")
-		}, fault.ErrNotIndex},
-		"a Pebble database": {func(t *testing.T, dir string) {
-			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}})
-		}, fault.ErrNotIndex},
-		"a Pebble database of our future": {func(t *testing.T, dir string) {
-			later := *comparer
-			later.Name = "neardup.2"
-			pebbleDB(t, dir, &pebble.Options{Logger: pebbleLogger{}, Comparer: &later})
-		}, fault.ErrVersion},
-		"an index in a later format of Pebble's": {func(t *testing.T, dir string) {
+		"a Pebble database":             {database(nil), fault.ErrNotIndex},
+		"a database of a later version": {database(&later), fault.ErrVersion},
+		"an index in a later format of Pebble": {func(dir string) {
 			makeStore(t, dir)
 			markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
-			if err != nil || len(markers) != 1 {
-				t.Fatal(markers, err)
-			}
+			must(t, err)
 			newer := fmt.Sprintf("marker.format-version.000999.%03d", pebbleFormat+1)
 			must(t, os.Rename(markers[0], filepath.Join(dir, newer)))
 		}, fault.ErrVersion},
 	} {
-		t.Run(what, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "index")
-			c.make(t, dir)
-			before := contents(t, dir)
-			for way, opts := range everyWay() {
-				s, err := Open(dir, opts)
-				if !errors.Is(err, c.want) || s != nil {
-					t.Errorf("%s: %v", way, err)
-				} else if !strings.Contains(err.Error(), dir) {
-					t.Errorf("%s: no path in %q", way, err)
-				}
+		dir := filepath.Join(t.TempDir(), "index")
+		c.make(dir)
+		before := contents(t, dir)
+		for way, opts := range everyWay() {
+			if _, err := Open(dir, opts); !errors.Is(err, c.want) ||
+				!strings.Contains(err.Error(), dir) {
+				t.Errorf("%s, %s: %v", what, way, err)
 			}
-			if after := contents(t, dir); !maps.Equal(after, before) {
-				t.Errorf("files were\n%q\nand are\n%q", before, after)
-			}
-		})
+		}
+		if after := contents(t, dir); !maps.Equal(after, before) {
+			t.Errorf("%s: files were\n%q\nand are\n%q", what, before, after)
+		}
 	}
 }
 
@@ -114,20 +107,16 @@ func makeStore(t *testing.T, dir string) {
 }
 
 func TestMissingDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "none")
-	empty := t.TempDir()
-	for _, opts := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: &Meta{}}} {
-		for _, dir := range []string{dir, empty} {
+	for _, dir := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
+		before := contents(t, dir)
+		for _, opts := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: &Meta{}}} {
 			if _, err := Open(dir, opts); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s, %+v: %v", dir, opts, err)
 			}
 		}
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory was made: %v", err)
-	}
-	if files := contents(t, empty); len(files) != 0 {
-		t.Errorf("files were made: %q", files)
+		if after := contents(t, dir); !maps.Equal(after, before) {
+			t.Errorf("files were made: %q", after)
+		}
 	}
 }
 
