@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 var must = testenv.Must
@@ -52,16 +52,12 @@ func testPages(t *testing.T) *Pages {
 	x, err := neardup.Open(filepath.Join(t.TempDir(), "ix"), nil)
 	must(t, err)
 	t.Cleanup(func() { x.Close() })
-	texts := testTexts{
-		"http://a.example/1":             strings.Repeat(ferry, 10),
-		"http://b.example/2":             strings.Repeat(ferry, 9) + "and nothing more",
-		"http://a.example/lost":          strings.Repeat(ferry, 10),
-		"http://c.example/twice":         strings.Repeat(ferry, 20),
-		"http://e.example/dropped":       strings.Repeat(ferry, 10),
-		"http://e.example/dropped-empty": " ",
-		"http://d.example/ ":             strings.Repeat(ferry, 10), "": strings.Repeat(ferry, 10),
-		hostile:                          strings.Repeat(ferry, 10) + hostile,
-		"http://evil.example/" + hostile: strings.Repeat(ferry, 10) + " <b>",
+	long := strings.Repeat(ferry, 10)
+	texts := testTexts{"http://a.example/1": long, "http://a.example/lost": long, "": long,
+		"http://b.example/2":     strings.Repeat(ferry, 9) + "and nothing more",
+		"http://c.example/twice": strings.Repeat(ferry, 20), "http://d.example/ ": long,
+		"http://e.example/dropped": long, "http://e.example/dropped-empty": " ",
+		hostile: long + hostile, "http://evil.example/" + hostile: long + " <b>",
 	}
 	for key, text := range texts {
 		if strings.Contains(key, "dropped") {
@@ -72,7 +68,7 @@ func testPages(t *testing.T) *Pages {
 		if reason != "" {
 			t.Fatal(reason)
 		}
-		must(t, x.Add(context.Background(), d))
+		must(t, x.Add(t.Context(), d))
 	}
 	verdicts := func(status neardup.Status) int64 {
 		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}[status]
@@ -84,7 +80,7 @@ func testPages(t *testing.T) *Pages {
 
 func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", path, nil)
-	if form != nil {
+	if len(form) > 0 {
 		r = httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -93,157 +89,71 @@ func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestPages: each page has its content, and hostile keys and texts are shown as text.
+// TestPages runs the scripts in testdata. "page PATH [FIELD=VALUE]..." sends a form, if there are
+// fields, and prints the status and the page, which must be safe. "close" closes the index.
 func TestPages(t *testing.T) {
-	p := testPages(t)
-	q := url.QueryEscape
-	for _, c := range []struct {
-		path   string
-		form   url.Values
-		status int
-		has    []string
-	}{
-		{"/", nil, 200, []string{"documents stored</dt><dd>8<", "duplicate", "66.7 %",
-			"compaction</th><td>none in the background"}},
-		{"/search", nil, 200, []string{`name="q"`}},
-		{"/search?q=http://a.example/1", nil, 200, []string{"number ", "http://b.example/2",
-			"/compare?a=http%3A%2F%2Fa.example%2F1", "match", ">length<"}},
-		{"/search?q=0123456789abcdef", nil, 200, []string{"<h2>New", "No stored document matches",
-			"No other stored document"}},
-		{"/search?q=nothing", nil, 200, []string{"No document has this key", "paste its text"}},
-		{"/search?q=" + q(hostile), nil, 200, []string{"The document is stored", "&lt;script&gt;"}},
-		{"/search", url.Values{"text": {strings.Repeat(ferry, 10)}}, 200,
-			[]string{"<h2>Duplicate", "is dropped, because it matches", "http://a.example/1",
-				"Distance in bits"}},
-		{"/search", url.Values{"text": {"<html><body></body></html>"}}, 200,
-			[]string{"<h2>Skipped", "The page is not stored: no text"}},
-		{"/search", url.Values{"url": {"http://a.example/1"}, "text": {"another page, which is " +
-			"about a museum"}}, 200, []string{"<h2>Changed", "stored with another text"}},
-		{"/search?q=http://e.example/dropped", nil, 200,
-			[]string{"<h2>Duplicate", "The page is dropped, because it matches",
-				"/compare?a=http%3A%2F%2Fe.example%2Fdropped&amp;b="}},
-		{"/search?q=http://e.example/dropped-empty", nil, 200,
-			[]string{"<h2>Skipped", "not stored: no text"}},
-		{"/compare?a=http://e.example/dropped&b=http://b.example/2", nil, 200,
-			[]string{"They match", "<ins>"}},
-		{"/compare?a=http://e.example/dropped-empty&b=http://b.example/2", nil, 200,
-			[]string{"is skipped: no text"}},
-		{"/search", url.Values{"text": {hostile}}, 200, []string{"&lt;script&gt;"}},
-		{"/search", url.Values{"text": {strings.Repeat("x", maxPasted+1)}}, 413,
-			[]string{"too large"}},
-		{"/search", url.Values{"text": {strings.Repeat("x", 3*maxPasted+1<<20)}}, 413,
-			[]string{"too large"}},
-		{"/compare", nil, 200, []string{`name="a"`}},
-		{"/compare?a=http://a.example/1&b=http://b.example/2", nil, 200,
-			[]string{"They match", "<ins>", "Distance in bits"}},
-		{"/compare?a=http://a.example/1&b=http://c.example/twice", nil, 200,
-			[]string{"They do not match", "exceeded", "length"}},
-		{"/compare?a=+http://a.example/1+&b=http://d.example/+", nil, 200,
-			[]string{"They match", "http://d.example/ "}},
-		{"/search?q=http://d.example/+", nil, 200, []string{"number "}},
-		{"/search?q=+http://a.example/1%0A", nil, 200, []string{"number "}},
-		{"/search?q=+0123456789abcdef+", nil, 200, []string{"<h2>New"}},
-		{"/compare?a=http://a.example/1&b=http://a.example/lost", nil, 200,
-			[]string{"They match", "do not have the text"}},
-		{"/compare?a=http://a.example/1&b=" + q(hostile), nil, 200, []string{"&lt;script&gt;"}},
-		{"/compare?a=http://a.example/1&b=%3Cscript%3E", nil, 200,
-			[]string{"No document has the key &lt;script&gt;"}},
-		{"/groups", nil, 200, []string{`name="host"`}},
-		{"/groups?host=A.example", nil, 200, []string{"2 documents of this host",
-			"http://b.example/2", ">without a key<"}},
-		{"/groups?host=http://evil.example/x", nil, 200,
-			[]string{"1 documents of this host", "&lt;script&gt;"}},
-		{"/groups?host=" + q(hostile), nil, 200, []string{"0 documents"}},
-		{"/nothing", nil, 404, []string{"no such page"}},
-		{"/compare?a=%zz", nil, 400, []string{"cannot be read"}},
-	} {
-		w := get(p, c.path, c.form)
-		if w.Code != c.status {
-			t.Errorf("%.80s: %d, want %d", c.path, w.Code, c.status)
-		}
-		for _, part := range c.has {
-			if !strings.Contains(w.Body.String(), part) {
-				t.Errorf("%.80s does not have %q:\n%s", c.path, part,
-					w.Body.String()[strings.Index(w.Body.String(), "<main"):])
-			}
-		}
-		checkSafe(t, w.Body.String())
-		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp,
-			"default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") ||
-			strings.Contains(csp, "unsafe") {
-			t.Errorf("%.80s: the policy is %s", c.path, csp)
-		}
-	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"page": pageInScript,
+			"close": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Check(ts.Value("pages").(*Pages).index.Close())
+			},
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Values["pages"] = testPages(t)
+			env.Setenv("FERRY", strings.Repeat(ferry, 10))
+			env.Setenv("HOSTILE", hostile)
+			env.Setenv("QUERY", url.QueryEscape(hostile))
+			return nil
+		},
+	})
 }
 
-// TestRoom: requests over the limit get 503.
+func pageInScript(ts *testscript.TestScript, _ bool, args []string) {
+	form := make(url.Values)
+	for _, field := range args[1:] {
+		name, value, _ := strings.Cut(field, "=")
+		form.Set(name, value)
+	}
+	w := get(ts.Value("pages").(*Pages), args[0], form)
+	ts.Check(checkSafe(w.Body.String()))
+	csp := w.Header().Get("Content-Security-Policy")
+	if !strings.Contains(csp, "default-src 'none'") ||
+		!strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+		ts.Fatalf("the policy is %s", csp)
+	}
+	fmt.Fprintf(ts.Stdout(), "%d\n%s", w.Code, w.Body)
+}
+
+// TestRoom: requests, scans and texts in memory are bounded, and so is a pasted text.
 func TestRoom(t *testing.T) {
-	p := testPages(t)
-	p.scans.TryAcquire(1)
-	if w := get(p, "/groups?host=a.example", nil); w.Code != http.StatusServiceUnavailable ||
-		w.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %v", w.Code, w.Header())
+	p, texts := testPages(t), int64(runtime.GOMAXPROCS(0))
+	want := func(path string, form url.Values, status int) {
+		t.Helper()
+		w := get(p, path, form)
+		if w.Code != status || (status == 503) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf("%s: %d, want %d; %v", path, w.Code, status, w.Header())
+		}
 	}
-	p.requests.TryAcquire(maxRequests)
-	if w := get(p, "/", nil); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d", w.Code)
+	for _, size := range []int{maxPasted + 1, 3*maxPasted + 1<<20} {
+		want("/search", url.Values{"text": {strings.Repeat("x", size)}}, 413)
 	}
-	p.requests.Release(1)
-	if w := get(p, "/", nil); w.Code != http.StatusOK ||
-		!strings.Contains(w.Body.String(), "documents stored") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	want("/compare?a=http://a.example/1&b=http://b.example/2", nil, 200)
+	if !p.texts.TryAcquire(texts) {
+		t.Fatal("texts are in memory after the comparison")
 	}
-}
-
-// watched records whether a text is read that the limit does not count.
-type watched struct {
-	Texts
-	pages     *Pages
-	uncounted bool
-}
-
-func (w *watched) Words(ctx context.Context, d *index.Document) ([]string, error) {
-	w.uncounted = w.uncounted || w.pages.noTexts()
-	return w.Texts.Words(ctx, d)
-}
-
-// noTexts reports whether no text is in memory.
-func (p *Pages) noTexts() bool {
-	all := int64(runtime.GOMAXPROCS(0))
-	none := p.texts.TryAcquire(all)
-	if none {
-		p.texts.Release(all)
-	}
-	return none
-}
-
-// TestTextsWait: the number of texts in memory is bounded.
-func TestTextsWait(t *testing.T) {
-	p := testPages(t)
-	texts := &watched{Texts: p.opts.Texts, pages: p}
-	p.opts.Texts = texts
-	if w := get(p, "/compare?a=http://a.example/1&b=http://b.example/2",
-		nil); w.Code != http.StatusOK || texts.uncounted || !p.noTexts() {
-		t.Errorf("%d: uncounted: %v; some are left: %v", w.Code, texts.uncounted, !p.noTexts())
-	}
-	p.texts.TryAcquire(int64(runtime.GOMAXPROCS(0)))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := p.words(ended, new(index.Document)); err == nil {
 		t.Error("more texts in memory than the limit")
 	}
-}
-
-// TestClosedIndex: the pages of a closed index are errors.
-func TestClosedIndex(t *testing.T) {
-	p := testPages(t)
-	p.index.Close()
-	for path, status := range map[string]int{"/": 503, "/search?q=a": 500, "/compare?a=a&b=b": 500,
-		"/groups?host=a": 500} {
-		if w := get(p, path, nil); w.Code != status {
-			t.Errorf("%s: %d, want %d", path, w.Code, status)
-		}
-	}
+	p.scans.TryAcquire(1)
+	want("/groups?host=a.example", nil, 503)
+	p.requests.TryAcquire(maxRequests)
+	want("/", nil, 503)
+	p.requests.Release(1)
+	want("/", nil, 200)
 }
 
 // TestCompactionIsShown: the overview shows a running, a finished and a failed compaction.
@@ -285,32 +195,27 @@ func TestLargestGroups(t *testing.T) {
 	}
 }
 
-// TestLargeGroup: equal documents are one group, even if they are more than the limit.
-func TestLargeGroup(t *testing.T) {
+// TestGroups: equal documents are one group, even if they are more than the limit. The page of a
+// host lists the documents with duplicates, the most first.
+func TestGroups(t *testing.T) {
 	p := testPages(t)
+	document := func(key string, bits fingerprint.Fingerprint) index.Document {
+		return index.Document{Key: "http://" + key, Fingerprint: bits, Tokens: 9}
+	}
 	for n := range maxOfGroup + 3 {
-		d := index.Document{Key: fmt.Sprintf("http://same.example/%d", n),
-			Fingerprint: 1, Tokens: 9}
-		must(t, p.index.Add(t.Context(), d))
+		must(t, p.index.Add(t.Context(), document(fmt.Sprint("same.example/", n), 1)))
 	}
 	text := get(p, "/groups?host=same.example", nil).Body.String()
 	if !strings.Contains(text, "200 documents or more, on any host") ||
 		strings.Count(text, "on any host") != 1 || strings.Contains(text, "smaller groups") {
 		t.Error(text[strings.Index(text, "<main"):])
 	}
-}
-
-// TestMostDuplicates: the page of a host lists the documents with duplicates, the most first.
-func TestMostDuplicates(t *testing.T) {
-	p := testPages(t)
-	document := func(key string, bits fingerprint.Fingerprint) index.Document {
-		return index.Document{Key: "http://many.example/" + key, Fingerprint: bits, Tokens: 9}
-	}
-	_, err := p.index.CheckDocuments(t.Context(), []index.Document{document("one", 1<<40-1),
-		document("two", 1<<20-1), document("a", 1<<40-1), document("b", 1<<20-1),
-		document("c", 1<<20-1)})
+	_, err := p.index.CheckDocuments(t.Context(), []index.Document{
+		document("many.example/one", 1<<40-1), document("many.example/two", 1<<20-1),
+		document("many.example/a", 1<<40-1), document("many.example/b", 1<<20-1),
+		document("many.example/c", 1<<20-1)})
 	must(t, err)
-	text := get(p, "/groups?host=many.example", nil).Body.String()
+	text = get(p, "/groups?host=many.example", nil).Body.String()
 	_, most, _ := strings.Cut(text, "Documents with the most duplicates")
 	one, two := strings.Index(most, "many.example/one"), strings.Index(most, "many.example/two")
 	if two < 0 || one < two {
