@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,146 +34,113 @@ func TestDoesNotLinkStore(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	for _, address := range []string{"", "127.0.0.1:7490", "ftp://127.0.0.1", "http://",
-		"pages.neardup", "http://a b"} {
-		if c, err := Open(t.Context(), address, &Options{RetryFor: -1}); err == nil ||
-			!strings.Contains(err.Error(), "want an address") {
-			t.Errorf("%q: %v, %v", address, c, err)
-		}
-	}
-	if c, err := Open(t.Context(), "http://user:secret@127.0.0.1:1",
-		&Options{RetryFor: -1}); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Error(c, err)
-	}
-	if c, err := Open(t.Context(), "http://127.0.0.1:1",
-		&Options{Token: "two\nlines"}); err == nil ||
-		!strings.Contains(err.Error(), "invalid header field value") {
-		t.Error(c, err)
-	}
-}
-
-// stats is the answer of a server to Open.
-const stats = `{"tables":1}`
-
-// TestStranger: a server that is not neardup is not opened. Its answers are not taken for verdicts.
-func TestStranger(t *testing.T) {
-	said := "{}"
-	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, said+"\n")
-	}))
-	defer stranger.Close()
-	if c, err := Open(t.Context(), stranger.URL, nil); err == nil ||
-		!strings.Contains(err.Error(), "is it a neardup server?") {
-		t.Error(c, err)
-	}
-	said = stats
-	c, err := Open(t.Context(), stranger.URL, nil)
-	must(t, err)
-	defer c.Close()
-	for _, said = range []string{"{}", `{"verdict":"no verdict"}`} {
-		if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, errNoAnswer) {
-			t.Error(v, err)
-		}
-		if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, errNoAnswer) ||
-			len(v) != 0 {
-			t.Error(v, err)
-		}
-		if v, err := c.CheckDocuments(t.Context(), []Document{{Key: "a"}}); !errors.Is(err,
-			errNoAnswer) || len(v) != 0 {
-			t.Error(v, err)
-		}
-		if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, errNoAnswer) {
-			t.Error(m, err)
-		}
-	}
-}
-
-// TestAnswerBreaksOff: an answer with fewer lines than documents is an error.
-func TestAnswerBreaksOff(t *testing.T) {
-	short := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, stats)
-		}
-	}))
-	defer short.Close()
-	c, err := Open(t.Context(), short.URL, &Options{RetryFor: time.Nanosecond})
-	must(t, err)
-	defer c.Close()
-	if _, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}}); !errors.Is(err,
-		io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-}
-
-// TestAnswerWithoutEnd: an endless answer is not read into memory, and the call is not repeated.
-func TestAnswerWithoutEnd(t *testing.T) {
-	defer func(n int64) { maxAnswer = n }(maxAnswer)
-	maxAnswer = 1 << 20
-	var calls atomic.Int64
+// dial opens a server that answers GET /v1/stats like neardup, and other calls with answer.
+func dial(t *testing.T, o *Options, answer http.HandlerFunc) (*Client, *httptest.Server) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/stats" {
-			_, _ = io.WriteString(w, stats)
+			_, _ = io.WriteString(w, `{"tables":1}`)
 			return
 		}
-		calls.Add(1)
-		text := []byte(strings.Repeat(" ", 64<<10))
-		for range 1 << 10 {
-			if _, err := w.Write(text); err != nil {
-				return
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c, err := Open(t.Context(), server.URL, o)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c, server
+}
+
+// TestAddresses: an address without a neardup server is not opened, and the error has no password.
+func TestAddresses(t *testing.T) {
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "{}\n")
+	}))
+	defer stranger.Close()
+	const invalid, token = "want an address", "two\nlines"
+	for _, test := range []struct{ address, token, want string }{
+		{"", "", invalid}, {"127.0.0.1:7490", "", invalid}, {"ftp://127.0.0.1", "", invalid},
+		{"http://", "", invalid}, {"pages.neardup", "", invalid}, {"http://a b", "", invalid},
+		{"http://user:secret@127.0.0.1:1", "", "127.0.0.1:1"},
+		{"http://127.0.0.1:1", token, "invalid header field value"},
+		{stranger.URL, "", "is it a neardup server?"},
+	} {
+		c, err := Open(t.Context(), test.address, &Options{RetryFor: -1, Token: test.token})
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v, %v", test.address, c, err)
+		}
+	}
+}
+
+// calls has each call of a client. A call returns the number of verdicts.
+var calls = map[string]func(context.Context, *Client) (int, error){
+	"Check": func(ctx context.Context, c *Client) (int, error) {
+		v, err := c.Check(ctx, Page{URL: "a", Body: []byte("b")})
+		return int(v.Status), err
+	},
+	"CheckBatch": func(ctx context.Context, c *Client) (int, error) {
+		v, err := c.CheckBatch(ctx, []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}})
+		return len(v), err
+	},
+	"CheckDocuments": func(ctx context.Context, c *Client) (int, error) {
+		v, err := c.CheckDocuments(ctx, []Document{{Key: "a"}})
+		return len(v), err
+	},
+	"Query": func(ctx context.Context, c *Client) (int, error) {
+		m, err := c.Query(ctx, Query{})
+		return len(m), err
+	},
+}
+
+// TestInvalidAnswers: an answer is not taken for a verdict if it is not one, if it has fewer lines
+// than documents, or if it is endless. An endless answer is not read into memory, and its call is
+// not repeated.
+func TestInvalidAnswers(t *testing.T) {
+	defer func(n int64) { maxAnswer = n }(maxAnswer)
+	maxAnswer = 1 << 20
+	for said, want := range map[string]error{"{}\n": errNoAnswer,
+		`{"verdict":"no verdict"}` + "\n": errNoAnswer, "": io.ErrUnexpectedEOF,
+		strings.Repeat(" ", 64<<20): api.ErrTooLarge} {
+		for name, call := range calls {
+			if name == "Query" && said == "" { // it has one answer, which is not JSON
+				continue
+			}
+			answers := 0
+			c, _ := dial(t, &Options{RetryFor: time.Nanosecond},
+				func(w http.ResponseWriter, r *http.Request) {
+					answers++
+					n, err := io.WriteString(w, said)
+					if err == nil && n > 32<<20 {
+						t.Errorf("%s: %d bytes were read", r.URL.Path, n)
+					}
+				})
+			if n, err := call(t.Context(), c); !errors.Is(err, want) || n != 0 ||
+				errors.Is(err, io.EOF) || answers != 1 && want == api.ErrTooLarge {
+				t.Errorf("%s, %.30q: %d, %v after %d answers", name, said, n, err, answers)
 			}
 		}
-		t.Errorf("%s: %d bytes were read", r.URL.Path, len(text)<<10)
-	}))
-	defer server.Close()
-	c, err := Open(t.Context(), server.URL, nil)
-	must(t, err)
-	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a", Body: []byte("b")}); !errors.Is(err,
-		api.ErrTooLarge) {
-		t.Error(v, err)
-	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}}); !errors.Is(err, api.ErrTooLarge) {
-		t.Error(v, err)
-	}
-	if m, err := c.Query(t.Context(), Query{}); !errors.Is(err, api.ErrTooLarge) {
-		t.Error(m, err)
-	}
-	if _, _, err := c.Get(t.Context(), "a"); !errors.Is(err, api.ErrTooLarge) {
-		t.Error(err)
-	}
-	if n := calls.Load(); n != 4 {
-		t.Errorf("%d calls, want 4", n)
 	}
 }
 
 // TestServerThatIsSilent: a call ends if the server does not answer, or stops within an answer.
 func TestServerThatIsSilent(t *testing.T) {
 	silent := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, stats)
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		if strings.Count(string(body), "\n") > 1 { // two answers of three
-			_, _ = io.WriteString(w, strings.Repeat(`{"key":"a","verdict":"new"}`+"\n", 2))
-			_ = http.NewResponseController(w).Flush()
-		}
-		<-silent
-	}))
-	defer server.Close()
+	c, _ := dial(t, &Options{RetryFor: -1, Timeout: 500 * time.Millisecond},
+		func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Count(string(body), "\n") > 1 { // two answers of three
+				_, _ = io.WriteString(w, strings.Repeat(`{"key":"a","verdict":"new"}`+"\n", 2))
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-silent
+		})
 	defer close(silent)
-	c, err := Open(t.Context(), server.URL, &Options{RetryFor: -1, Timeout: 500 * time.Millisecond})
-	must(t, err)
-	defer c.Close()
-	if v, err := c.Check(t.Context(), Page{URL: "a"}); !errors.Is(err, context.DeadlineExceeded) ||
-		v.Status != 0 {
-		t.Error(v, err)
-	}
-	if v, err := c.CheckBatch(t.Context(), []Page{{URL: "a"}, {URL: "b"}, {URL: "c"}}); !errors.Is(
-		err, context.DeadlineExceeded) || len(v) != 2 {
-		t.Error(v, err)
+	for name, answers := range map[string]int{"Check": 0, "CheckBatch": 2} {
+		if n, err := calls[name](t.Context(), c); !errors.Is(err, context.DeadlineExceeded) ||
+			n != answers {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
 	}
 }
 
@@ -182,11 +148,7 @@ func TestServerThatIsSilent(t *testing.T) {
 // retries, the error includes the last failure.
 func TestRetry(t *testing.T) {
 	var bodies []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, stats)
-			return
-		}
+	c, server := dial(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
 		if len(bodies) == 2 { // the answer of a proxy
@@ -195,11 +157,7 @@ func TestRetry(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"key":"a","verdict":"new"}`+"\n"+
 			`{"error":{"code":"closed","message":"the server is stopping"}}`+"\n")
-	}))
-	defer server.Close()
-	c, err := Open(t.Context(), server.URL, nil)
-	must(t, err)
-	defer c.Close()
+	})
 	v, err := c.CheckDocuments(t.Context(), []Document{{Key: "1", Tokens: 1}, {Key: "2", Tokens: 1},
 		{Key: "3", Tokens: 1}})
 	if err != nil || len(v) != 3 || len(bodies) != 4 || strings.Count(bodies[0], "\n") != 3 ||
