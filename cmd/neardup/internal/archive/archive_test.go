@@ -1,9 +1,6 @@
 package archive
 
 import (
-	"bytes"
-	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +13,7 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/check"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 var must = testenv.Must
@@ -33,16 +31,6 @@ func line(i int) string {
 	return fmt.Sprintf(`{"url":"http://a.example/%d","text":%q}`+"\n", i, text(i))
 }
 
-func gz(parts ...string) string {
-	var out bytes.Buffer
-	for _, p := range parts {
-		z := gzip.NewWriter(&out)
-		z.Write([]byte(p))
-		z.Close()
-	}
-	return out.String()
-}
-
 func document(i int) *index.Document {
 	d, _ := check.Analyze(check.DefaultSigner(),
 		neardup.Page{URL: fmt.Sprintf("http://a.example/%d", i), Body: []byte(text(i))})
@@ -51,11 +39,11 @@ func document(i int) *index.Document {
 
 // Words finds the stored text of each document in each kind of file.
 func TestWords(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	other := strings.ReplaceAll(line(1), "ferry", "train")
 	for name, content := range map[string]string{
 		"a.warc":             warc(0) + warc(1) + warc(2),
-		"b.warc.gz":          gz(warc(0), warc(1), warc(2)),
+		"b.warc.gz":          testgen.Gzip(warc(0)) + testgen.Gzip(warc(1)) + testgen.Gzip(warc(2)),
 		"c.jsonl":            line(0) + other + "\n  " + line(1) + "no object\n" + line(2),
 		"later version last": line(0) + line(1) + other + line(2),
 	} {
@@ -81,9 +69,7 @@ func TestWords(t *testing.T) {
 			if a.Documents() < 3 {
 				t.Errorf("%d documents", a.Documents())
 			}
-			if err := os.WriteFile(file, []byte("{}"), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte("{}"), 0o666))
 			if words, err := a.Words(ctx, document(2)); words != nil || err != nil {
 				t.Errorf("of a file that was overwritten: %q, %v", words, err)
 			}
@@ -94,26 +80,16 @@ func TestWords(t *testing.T) {
 // Open returns an error for a file whose records cannot be read by position.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"lines.jsonl.gz": gz(line(0) + line(1)),
-		"whole.warc.gz":  gz(warc(0) + warc(1)),
-	} {
-		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, []byte(content), 0o666))
-		if _, err := Open(context.Background(), []string{file}, check.DefaultSigner(),
-			hidden); !errors.Is(err, ErrNotSeekable) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+	for name, content := range map[string]string{"lines.jsonl.gz": testgen.Gzip(line(0) + line(1)),
+		"whole.warc.gz": testgen.Gzip(warc(0) + warc(1)), "page.html": "<p>a page"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666))
+	}
+	for name, want := range map[string]error{"lines.jsonl.gz": ErrNotSeekable,
+		"whole.warc.gz": ErrNotSeekable, "": ErrNotSeekable, "page.html": corpus.ErrNoOriginals} {
+		_, err := Open(t.Context(), []string{filepath.Join(dir, name)}, check.DefaultSigner(), hidden)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", name, err)
 		}
-	}
-	if _, err := Open(context.Background(), []string{dir}, check.DefaultSigner(),
-		hidden); !errors.Is(err, ErrNotSeekable) {
-		t.Errorf("a folder: %v", err)
-	}
-	page := filepath.Join(dir, "page.html")
-	must(t, os.WriteFile(page, []byte("<p>a page"), 0o666))
-	if _, err := Open(context.Background(), []string{page}, check.DefaultSigner(),
-		hidden); !errors.Is(err, corpus.ErrNoOriginals) {
-		t.Errorf("a page: %v", err)
 	}
 }
 

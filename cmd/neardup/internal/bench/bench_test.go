@@ -41,14 +41,10 @@ func TestRun(t *testing.T) {
 		must(t, Run(t.Context(), o))
 		for _, figure := range []string{"load: bulk load", "load: disk per document",
 			"query: time to warm up", "query  ", "check: new, durable, 64 goroutines",
-			"check: duplicates"} {
-			if !strings.Contains(out.String(), "\n"+figure) &&
-				!strings.HasPrefix(out.String(), figure) {
+			"check: duplicates", "ratio to the reference"} {
+			if !strings.Contains(out.String(), figure) {
 				t.Errorf("%+v: no figure %q in\n%s", o, figure, out.String())
 			}
-		}
-		if !strings.Contains(out.String(), "ratio to the reference") {
-			t.Errorf("%+v: %s", o, out.String())
 		}
 	}
 }
@@ -106,36 +102,25 @@ func TestReference(t *testing.T) {
 func TestVerifyFails(t *testing.T) {
 	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard},
 		stored: collection{n: 8}}
-	for name, change := range map[string]func([]index.Document) []index.Document{
-		"":        func(docs []index.Document) []index.Document { return docs },
-		"missing": func(docs []index.Document) []index.Document { return docs[:7] },
-		"one more": func(docs []index.Document) []index.Document {
-			return append(docs, docs[3])
-		},
-		"another order": func(docs []index.Document) []index.Document {
-			docs[1], docs[2] = docs[2], docs[1]
-			return docs
-		},
-		"another fingerprint": func(docs []index.Document) []index.Document {
-			docs[4].Fingerprint ^= 1
-			return docs
-		},
-	} {
-		var docs []index.Document
-		for d := range r.stored.documents(false) {
-			docs = append(docs, d)
-		}
+	var right []index.Document
+	for d := range r.stored.documents(false) {
+		right = append(right, d)
+	}
+	swapped, near := slices.Clone(right), slices.Clone(right)
+	swapped[1], swapped[2] = right[2], right[1]
+	near[4].Fingerprint ^= 1
+	for i, docs := range [][]index.Document{right, right[:7], append(slices.Clone(right), right[3]),
+		swapped, near} {
 		o := r.options(index.NoSync)
 		o.FS = vfs.NewMem()
 		x, err := index.Open("index", o)
 		must(t, err)
-		must(t, x.Add(t.Context(), change(docs)...))
-		for i := range 8 {
-			err = errors.Join(err, r.verify(t.Context(), x,
-				r.stored.document(i, false).Fingerprint))
+		must(t, x.Add(t.Context(), docs...))
+		for _, d := range right {
+			err = errors.Join(err, r.verify(t.Context(), x, d.Fingerprint))
 		}
-		if name == "" && err != nil || name != "" && !errors.Is(err, ErrWrongAnswer) {
-			t.Errorf("%q: %v", name, err)
+		if i == 0 && err != nil || i > 0 && !errors.Is(err, ErrWrongAnswer) {
+			t.Errorf("documents %d: %v", i, err)
 		}
 		must(t, x.Close())
 	}
