@@ -27,55 +27,71 @@ func newAnalyzer(tb testing.TB, o Options) *Analyzer {
 }
 
 // naiveSignature is the oracle for all options. It follows the definitions in the documentation,
-// with strings, maps and 64 counters.
+// with slices, maps and 64 counters.
 func naiveSignature(o Options, text string) Signature {
 	tokens := naiveTokens(text)
 	if len(tokens) == 0 {
 		return Signature{Short: true}
 	}
-	hash := func(token string) uint64 { return padded([]byte(token)) }
-	if o.Seed != 0 {
-		hash = func(token string) uint64 { return mix(padded([]byte(token)) + o.Seed*prime1) }
+	var hashes []uint64
+	var unseeded []byte
+	for _, token := range tokens {
+		h := padded([]byte(token))
+		unseeded = binary.LittleEndian.AppendUint64(unseeded, h)
+		if o.Seed != 0 {
+			h = mix(h + o.Seed*prime1)
+		}
+		hashes = append(hashes, h)
 	}
 	least := 5 // words
 	if o.Method == MethodSimhash {
 		least = 50
 	}
-	sig := Signature{Shingles: naiveShingles(tokens, hash), Digest: naiveDigest(tokens),
-		Tokens: len(tokens), Short: naiveUnits(tokens) < 12*least}
+	sig := Signature{Shingles: naiveShingles(naiveWindows(hashes, 2)),
+		Digest: Digest(xxhash.Sum64(unseeded)), Tokens: len(tokens),
+		Short: naiveUnits(tokens) < 12*least}
 	switch {
 	case sig.Short:
-		sig.Fingerprint = naiveSequenceHash(tokens, hash)
+		sig.Fingerprint = naiveSequenceHash(hashes)
 	case o.Method == MethodMinHash:
-		sig.Fingerprint = naiveMinHash(tokens, hash)
+		sig.Fingerprint = naiveMinHash(hashes)
 	default:
 		var sum counters
-		for _, window := range naiveWindows(tokens, max(o.Window, 1)) {
-			sum.add(naiveWindowHash(window, hash), 1)
+		for _, window := range naiveWindows(hashes, max(o.Window, 1)) {
+			sum.add(window, 1)
 		}
 		sig.Fingerprint = sum.fingerprint()
 	}
 	return sig
 }
 
-// naiveDigest is the oracle for Signature.Digest.
-func naiveDigest(tokens []string) Digest {
-	var b []byte
-	for _, token := range tokens {
-		b = binary.LittleEndian.AppendUint64(b, padded([]byte(token)))
+// naiveWindows returns the hashes of all windows of k tokens, or of all tokens if there are fewer.
+func naiveWindows(tokens []uint64, k int) (hashes []uint64) {
+	k = min(k, len(tokens))
+	for i := range len(tokens) - k + 1 {
+		var sum uint64
+		for _, h := range tokens[i : i+k] {
+			sum = sum*prime1 + h
+		}
+		hashes = append(hashes, sum)
 	}
-	return Digest(xxhash.Sum64(b))
+	return hashes
 }
 
-// naiveMinHash finds the smallest hash of each bin among all windows.
-func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
-	least := map[int]uint64{}
-	for _, window := range windows {
-		h := naiveWindowHash(window, hash)
-		if other, ok := least[int(h>>58)]; !ok || h < other {
-			least[int(h>>58)] = h
+// leastOf returns the smallest hash of each bin that has one. The upper bits select the bin.
+func leastOf(hashes []uint64, bits int) map[int]uint64 {
+	least := make(map[int]uint64)
+	for _, h := range hashes {
+		bin := int(h >> (64 - bits))
+		if other, ok := least[bin]; !ok || h < other {
+			least[bin] = h
 		}
 	}
+	return least
+}
+
+func naiveMinHash(hashes []uint64) (f Fingerprint) {
+	least := leastOf(hashes, 6)
 	for bin := range 64 {
 		h, ok := least[bin]
 		if !ok {
@@ -84,22 +100,13 @@ func naiveMinHash(windows []string, hash func(string) uint64) (f Fingerprint) {
 				h = min(h, other*(mix(uint64(bin+1)*prime1)|1))
 			}
 		}
-		if mix(h)%2 == 1 {
-			f |= 1 << bin
-		}
+		f |= Fingerprint(mix(h)%2) << bin
 	}
 	return f
 }
 
-// naiveShingles is the oracle for Signature.Shingles.
-func naiveShingles(tokens []string, hash func(string) uint64) (s ShingleSignature) {
-	least := map[int]uint64{}
-	for _, window := range naiveWindows(tokens, 2) {
-		h := naiveWindowHash(window, hash)
-		if other, ok := least[int(h>>56)]; !ok || h < other {
-			least[int(h>>56)] = h
-		}
-	}
+func naiveShingles(hashes []uint64) (s ShingleSignature) {
+	least := leastOf(hashes, 8)
 	for bin := range 256 {
 		for t := range 256 {
 			distance := t * (t + 1) / 2
@@ -114,6 +121,15 @@ func naiveShingles(tokens []string, hash func(string) uint64) (s ShingleSignatur
 		}
 	}
 	return s
+}
+
+func naiveSequenceHash(hashes []uint64) Fingerprint {
+	h := uint64(prime5)
+	for _, token := range hashes {
+		h ^= token
+		h = bits.RotateLeft64(h, 27)*prime1 + prime4
+	}
+	return Fingerprint(mix(h + uint64(len(hashes))))
 }
 
 // naiveUnits returns the length of a text in twelfths of a word.
@@ -132,33 +148,6 @@ func naiveUnits(tokens []string) (units int) {
 		}
 	}
 	return units
-}
-
-func naiveWindows(tokens []string, k int) (features []string) {
-	if len(tokens) < k && len(tokens) > 0 {
-		return []string{strings.Join(tokens, "\n")}
-	}
-	for i := 0; i+k <= len(tokens); i++ {
-		features = append(features, strings.Join(tokens[i:i+k], "\n"))
-	}
-	return features
-}
-
-func naiveWindowHash(window string, hash func(string) uint64) uint64 {
-	var sum uint64
-	for _, token := range strings.Split(window, "\n") {
-		sum = sum*prime1 + hash(token)
-	}
-	return sum
-}
-
-func naiveSequenceHash(tokens []string, hash func(string) uint64) Fingerprint {
-	h := uint64(prime5)
-	for _, token := range tokens {
-		h ^= hash(token)
-		h = bits.RotateLeft64(h, 27)*prime1 + prime4
-	}
-	return Fingerprint(mix(h + uint64(len(tokens))))
 }
 
 // TestAnalyzerEqualsNaive compares signatures with the oracle. Windows continue from one batch of
