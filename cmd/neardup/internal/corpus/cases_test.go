@@ -33,13 +33,50 @@ var caseFuncs = template.FuncMap{
 		b, err := os.ReadFile("testdata/lines.jsonl.bz2")
 		return string(b), err
 	},
-	"zip": zipped, "tar": tarred,
+	"zip":   func(files ...any) string { return zipped(flatten(files)...) },
+	"tar":   func(files ...any) string { return tarred(flatten(files)...) },
+	"crawl": crawlFiles,
+	"samples": func() []string {
+		return []string{"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`),
+			"d.warc.gz", gzipped(response("r", page)) + gzipped(response("s", page)),
+			".hidden", "x", "e.png", "\x89PNG\r\n\x1a\n"}
+	},
 	"chunk":   func(n int, s string) string { return chunked(s, n) },
 	"repeat":  func(n int, s string) string { return strings.Repeat(s, n) },
 	"replace": func(old, new, s string) string { return strings.ReplaceAll(s, old, new) },
 	"cut":     func(n int, s string) string { return s[:position(n, s)] },
 	"from":    func(n int, s string) string { return s[position(n, s):] },
 	"flip":    func(n int, s string) string { return flipped(s, position(n, s)) },
+}
+
+// crawlFiles returns names and contents of the files of a crawl with the pages u and v in a
+// folder.
+func crawlFiles(folder string) []string {
+	return []string{
+		folder + "archive/rec-1.warc.gz", gzipped(response("u", page)) +
+			gzipped(record("resource", "urn:text:https://u/", "text/plain", "A page.")),
+		folder + "archive/rec-2.warc.gz", gzipped(response("v", page)),
+		folder + "datapackage.json",
+		`{"profile":"data-package","resources":[],"text":"about the crawl"}`,
+		folder + "datapackage-digest.json", `{"path":"datapackage.json"}`,
+		folder + "indexes/index.cdxj", "com,example)/ 20260101000000 {\"url\":\"u\"}\n",
+		folder + "logs/crawl.log", `{"logLevel":"info","text":"it went well"}` + "\n",
+		folder + "pages/extraPages.jsonl", `{"url":"w","text":"A page."}` + "\n",
+		folder + "pages/pages.jsonl", `{"format":"json-pages-1.0","id":"pages"}` + "\n" +
+			`{"url":"u","text":"A page."}` + "\n",
+	}
+}
+
+// flatten returns strings, and the elements of slices of strings.
+func flatten(all []any) (flat []string) {
+	for _, one := range all {
+		if files, ok := one.([]string); ok {
+			flat = append(flat, files...)
+		} else {
+			flat = append(flat, one.(string))
+		}
+	}
+	return flat
 }
 
 // position returns n, which counts from the end of s if it is negative.

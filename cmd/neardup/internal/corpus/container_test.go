@@ -50,36 +50,6 @@ func tarred(files ...string) string {
 	return b.String()
 }
 
-// An archive of files has the documents of a folder with these files.
-func TestContainers(t *testing.T) {
-	files := []string{
-		"a.html", page, "b/c.jsonl.gz", gzipped(`{"url":"u","text":"x"}`), "d.warc.gz",
-		gzipped(response("r", page)) + gzipped(response("s", page)),
-		".hidden", "x", "e.png", "\x89PNG\r\n\x1a\n",
-	}
-	want := func(prefix string) []string {
-		return []string{
-			prefix + "a.html html " + page, "u text x", "r html " + page, "s html " + page,
-			prefix + ".hidden pass hidden file", prefix + "e.png lost not text: image/png",
-		}
-	}
-	folder := writeFiles(t, map[string]string{
-		"x.zip": zipped(files...), "unnamed": zipped(files...), "x.tar": tarred(files...),
-		"x.tgz": gzipped(tarred(files...)), "other": zstded(tarred(files...)),
-	})
-	for _, name := range []string{"x.zip", "unnamed", "x.tar", "x.tgz", "other"} {
-		path := filepath.ToSlash(filepath.Join(folder, name))
-		check(t, readFiles(t, Options{}, path), want(path+"/")...)
-	}
-	got := readString(t, Options{}, tarred(files...))
-	for i := range got {
-		got[i].Key = strings.TrimPrefix(got[i].Key, "/")
-	}
-	check(t, got, " html "+page, "u text x", "r html "+page, "s html "+page, " pass hidden file",
-		" lost not text: image/png")
-	check(t, readString(t, Options{}, zipped("a.html", page)), " lost zip that is not a file")
-}
-
 // A tar file is recognized if its first bytes come in pieces.
 func TestSlowTar(t *testing.T) {
 	for _, format := range []Format{Detect, TextFile} {
