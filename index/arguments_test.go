@@ -37,6 +37,13 @@ func keysOf(docs []index.Document) (keys []string) {
 	return keys
 }
 
+func idsUpTo(n uint64) (ids []uint64) {
+	for id := range n {
+		ids = append(ids, id+1)
+	}
+	return ids
+}
+
 // keepWithout removes the documents with some IDs from the model, and returns their number.
 func (m modelled) keepWithout(ids []uint64) (removed int) {
 	n := len(m.Docs)

@@ -11,96 +11,58 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// effect is the result of a call, with its error.
-type effect struct {
-	err error
-	did int // number of documents that the call reports as stored, or minus the number removed
+const cancelPages = 1100 // more than Delete removes at once
+
+var (
+	cancelTime    = time.Unix(1_800_000_000, 0).UTC()
+	cancelStored  = index.Strangers(cancelPages + 300)[300:]
+	cancelUnknown = index.Strangers(300)
+	cancelIDs     = idsUpTo(cancelPages)
+)
+
+// cancelledCalls has all methods that take a context, and rewrite.Repack, with their arguments on an
+// index of cancelStored.
+var cancelledCalls = []struct {
+	method  string
+	arg     any  // after the context; variadic arguments are a slice
+	adds    int  // number of documents that are stored if there is no error
+	scanned bool // QueryBatch scans the index
+}{
+	{method: "Add", arg: cancelUnknown, adds: len(cancelUnknown)},
+	{method: "CheckAndAdd", arg: cancelUnknown[0], adds: 1},
+	{method: "CheckAndAddBatch", arg: cancelUnknown},
+	{method: "Delete", arg: keysOf(cancelStored)},
+	{method: "DeleteIDs", arg: cancelIDs},
+	{method: "DeleteBefore", arg: cancelTime.Add(time.Hour)},
+	{method: "Expire", arg: index.Expiry{MaxDocuments: 7}},
+	{method: "Query", arg: index.Query{}},
+	{method: "QueryBatch", arg: make([]index.Query, 100)},
+	{method: "QueryBatch", arg: make([]index.Query, 100), scanned: true},
+	{method: "Get", arg: "stranger 307"},
+	{method: "Documents"},
+	{method: "DocumentsAfter", arg: uint64(1)},
+	{method: "Pairs", arg: index.JoinOptions{}},
+	{method: "Clusters", arg: index.JoinOptions{}},
+	{method: "Verify", arg: index.VerifyOptions{}},
+	{method: "Checkpoint", arg: "checkpoint"},
+	{method: "Duplicates", arg: []uint64{1, 2, 3}},
+	{method: "Sync"},
+	{method: "Repack"},
 }
 
-// cancelledCalls has all calls that take a context, on an index of the strangers from 300 on. part
-// tells whether a failed call may have done part of its work.
-var cancelledCalls = []struct {
-	name string
-	part bool // with an error, what it says is done, and no more; without: nothing is
-	call func(context.Context, *index.Index) effect
-}{
-	{"Add", false, func(ctx context.Context, x *index.Index) effect {
-		return effect{x.Add(ctx, index.Strangers(300)...), 300}
-	}},
-	{"CheckAndAdd", false, func(ctx context.Context, x *index.Index) effect {
-		_, err := x.CheckAndAdd(ctx, index.Strangers(1)[0])
-		return effect{err, 1}
-	}},
-	{"CheckAndAddBatch", true, func(ctx context.Context, x *index.Index) effect {
-		verdicts, err := x.CheckAndAddBatch(ctx, index.Strangers(300))
-		return effect{err, len(verdicts)}
-	}},
-	{"Delete", true, func(ctx context.Context, x *index.Index) effect {
-		n, err := x.Delete(ctx, keysOf(index.Strangers(cancelPages + 300)[300:])...)
-		return effect{err, -n}
-	}},
-	{"DeleteIDs", true, func(ctx context.Context, x *index.Index) effect {
-		ids := make([]uint64, cancelPages)
-		for i := range ids {
-			ids[i] = uint64(i + 1)
-		}
-		n, err := x.DeleteIDs(ctx, ids...)
-		return effect{err, -n}
-	}},
-	{"DeleteBefore", true, func(ctx context.Context, x *index.Index) effect {
-		n, err := x.DeleteBefore(ctx, cancelTime.Add(time.Hour))
-		return effect{err, -n}
-	}},
-	{"Expire", true, func(ctx context.Context, x *index.Index) effect {
-		n, err := x.Expire(ctx, index.Expiry{MaxDocuments: 7})
-		return effect{err, -n}
-	}},
-	{"Query", false, func(ctx context.Context, x *index.Index) effect {
-		_, err := x.Query(ctx, index.Query{Signature: fingerprint.Signature{Fingerprint: 5}})
-		return effect{err: err}
-	}},
-	{"QueryBatch", false, func(ctx context.Context, x *index.Index) effect {
-		return ended(x.QueryBatch(ctx, make([]index.Query, 100)))
-	}},
-	{"QueryBatch, scanned", false, func(ctx context.Context, x *index.Index) effect {
-		ctx = testhook.WithScannedBatches(ctx, true)
-		return ended(x.QueryBatch(ctx, make([]index.Query, 100)))
-	}},
-	{"Get", false, func(ctx context.Context, x *index.Index) effect {
-		_, _, err := x.Get(ctx, "stranger 307")
-		return effect{err: err}
-	}},
-	{"Documents", false, func(ctx context.Context, x *index.Index) effect {
-		return ended(x.Documents(ctx))
-	}},
-	{"DocumentsAfter", false, func(ctx context.Context, x *index.Index) effect {
-		return ended(x.DocumentsAfter(ctx, 1))
-	}},
-	{"Pairs", false, func(ctx context.Context, x *index.Index) effect {
-		return ended(x.Pairs(ctx, index.JoinOptions{}))
-	}},
-	{"Clusters", false, func(ctx context.Context, x *index.Index) effect {
-		return ended(x.Clusters(ctx, index.JoinOptions{}))
-	}},
-	{"Verify", false, func(ctx context.Context, x *index.Index) (e effect) {
-		for p := range x.Verify(ctx, index.VerifyOptions{}) {
-			e.err = errors.Join(e.err, p.Err)
-		}
-		return e
-	}},
-	{"Checkpoint", false, func(ctx context.Context, x *index.Index) effect {
-		return effect{err: x.Checkpoint(ctx, "checkpoint")}
-	}},
-	// as far as freezing; histories compact to the end
-	{"rewrite.Repack", false, func(ctx context.Context, x *index.Index) effect {
+// cancelledCall makes call n. It returns the number of documents that were stored, or minus the
+// number of documents that were removed.
+func cancelledCall(ctx context.Context, x *index.Index, n int) (did int, err error) {
+	c := cancelledCalls[n]
+	if c.method == "Repack" { // as far as freezing; histories compact to the end
 		gaveUp := errors.New("gave up")
 		err := rewrite.Repack(ctx, x, func(ctx context.Context,
 			_ rewrite.Frozen) (rewrite.Packed, error) {
@@ -109,28 +71,45 @@ var cancelledCalls = []struct {
 		if errors.Is(err, gaveUp) && !errors.Is(err, context.Canceled) {
 			err = nil
 		}
-		return effect{err: err}
-	}},
-	{"Duplicates", false, func(ctx context.Context, x *index.Index) effect {
-		_, err := x.Duplicates(ctx, 1, 2, 3)
-		return effect{err: err}
-	}},
-	{"Sync", false, func(ctx context.Context, x *index.Index) effect {
-		return effect{err: x.Sync(ctx)}
-	}},
-}
-
-// ended returns the effect of a loop.
-func ended[T any](loop iter.Seq2[T, error]) (e effect) {
-	for _, err := range loop {
-		e.err = errors.Join(e.err, err)
+		return 0, err
 	}
-	return e
+	ctx = testhook.WithScannedBatches(ctx, c.scanned)
+	method := reflect.ValueOf(x).MethodByName(c.method)
+	args := []reflect.Value{reflect.ValueOf(ctx)}
+	if c.arg != nil {
+		args = append(args, reflect.ValueOf(c.arg))
+	}
+	call := method.Call
+	if method.Type().IsVariadic() {
+		call = method.CallSlice
+	}
+	for _, result := range call(args) {
+		switch v := result.Interface().(type) {
+		case error:
+			err = v
+		case int:
+			did = -v
+		case []index.Verdict:
+			did = len(v)
+		case iter.Seq[index.Problem]:
+			for p := range v {
+				err = errors.Join(err, p.Err)
+			}
+		default:
+			if result.Kind() == reflect.Func {
+				for _, failed := range result.Seq2() {
+					if !failed.IsNil() {
+						err = failed.Interface().(error)
+					}
+				}
+			}
+		}
+	}
+	if err == nil {
+		did += c.adds
+	}
+	return did, err
 }
-
-const cancelPages = 1100 // more than Delete removes at once
-
-var cancelTime = time.Unix(1_800_000_000, 0).UTC()
 
 // openCancelled opens an index until the test ends. All its documents have the time cancelTime.
 func openCancelled(t *testing.T, opts index.Options) *index.Index {
@@ -149,82 +128,74 @@ func TestCallsAreRefused(t *testing.T) {
 	x := openCancelled(t, index.Options{FS: disk})
 	docs := []index.Document{{Key: "a", Fingerprint: 1}, {Fingerprint: 2}}
 	must(t, x.Add(ctx, docs...), x.Close())
-	for _, c := range cancelledCalls {
-		if e := c.call(ctx, x); !errors.Is(e.err, index.ErrClosed) {
-			t.Errorf("%s of a closed index: %v", c.name, e.err)
-		}
-	}
-	x = openCancelled(t, index.Options{FS: disk, ReadOnly: true})
+	y := openCancelled(t, index.Options{FS: disk, ReadOnly: true})
 	var refused []string
-	for _, c := range cancelledCalls {
-		if e := c.call(ctx, x); errors.Is(e.err, index.ErrReadOnly) {
-			refused = append(refused, c.name)
+	for n, c := range cancelledCalls {
+		if _, err := cancelledCall(ctx, x, n); !errors.Is(err, index.ErrClosed) {
+			t.Errorf("%s of a closed index: %v", c.method, err)
+		}
+		if _, err := cancelledCall(ctx, y, n); errors.Is(err, index.ErrReadOnly) {
+			refused = append(refused, c.method)
 		} else {
-			must(t, e.err)
+			must(t, err)
 		}
 	}
 	if want := []string{"Add", "CheckAndAdd", "CheckAndAddBatch", "Delete", "DeleteIDs",
-		"DeleteBefore", "Expire", "rewrite.Repack"}; !slices.Equal(refused, want) {
-		t.Errorf("to be read: %v are refused", refused)
+		"DeleteBefore", "Expire", "Repack"}; !slices.Equal(refused, want) {
+		t.Errorf("a read-only index refuses %v", refused)
 	}
-	_, err := x.CheckAndAdd(ctx, docs[0])
-	for _, err := range []error{x.Add(ctx), err} {
+	_, err := y.CheckAndAdd(ctx, docs[0])
+	for _, err := range []error{y.Add(ctx), err} {
 		if !errors.Is(err, index.ErrReadOnly) {
 			t.Errorf("nothing to be changed: %v", err)
 		}
 	}
 	m := indextest.Model{Docs: docs, NextID: 3}
-	must(t, m.Compare(x), indextest.Problems(x))
+	must(t, m.Compare(y), indextest.Problems(y))
 }
 
 // TestCancelledAnywhere cancels every call at each check of its context, or at some of them. The
 // call must report the cancellation or succeed, and no work may be partly done.
 func TestCancelledAnywhere(t *testing.T) {
-	names := make(map[string]bool)
+	tried := make(map[string]bool)
 	for _, c := range cancelledCalls {
-		names[c.name] = true
+		tried[c.method] = true
 	}
-	for i, typ := 0, reflect.TypeFor[*index.Index](); i < typ.NumMethod(); i++ {
-		m := typ.Method(i)
+	for m := range reflect.TypeFor[*index.Index]().Methods() {
 		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() &&
-			!names[m.Name] {
+			!tried[m.Name] {
 			t.Errorf("%s is not tried", m.Name)
 		}
 	}
 	made := crashfs.New()
 	x := openCancelled(t, index.Options{FS: made})
-	docs := index.Strangers(cancelPages + 300)[300:]
+	docs := slices.Clone(cancelStored)
 	must(t, x.Add(t.Context(), docs...))
 	before := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
 	before.Now = cancelTime
 	before.Add(docs...)
 	must(t, before.Compare(x), x.Close())
-	points := int64(8)
-	if testing.Short() {
-		points = 1
+	points := int64(testenv.Number(1, 8, 8, 8))
+	again := func() *index.Index {
+		return openCancelled(t, index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
 	}
-	for _, c := range cancelledCalls {
-		t.Run(c.name, func(t *testing.T) {
+	for call, c := range cancelledCalls {
+		t.Run(c.method, func(t *testing.T) {
 			counted := testhook.NewCountdown(-1)
-			if e := c.call(counted, openCancelled(t,
-				index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})); e.err != nil {
-				t.Fatal(e.err)
-			}
+			_, err := cancelledCall(counted, again(), call)
+			must(t, err)
 			asked, cancelled := counted.Asked(), 0
 			for n := int64(1); n <= asked; n += 1 + asked/points {
-				x := openCancelled(t, index.Options{FS: made.CrashClone(vfs.CrashCloneCfg{})})
-				e := c.call(testhook.NewCountdown(n), x)
-				if e.err != nil {
+				x := again()
+				did, err := cancelledCall(testhook.NewCountdown(n), x, call)
+				if err != nil {
 					cancelled++
-					if !errors.Is(e.err, context.Canceled) {
-						t.Fatalf("point %d of %d: %v", n, asked, e.err)
-					}
-					if !c.part {
-						e.did = 0
+					if !errors.Is(err, context.Canceled) {
+						t.Fatalf("point %d of %d: %v", n, asked, err)
 					}
 				}
-				if err := compareAfter(x, before, e.did); err != nil {
-					t.Fatalf("point %d of %d, error %v: %v", n, asked, e.err, err)
+				if wrong := compareAfter(x, before, did); wrong != nil {
+					t.Fatalf("point %d of %d, error %v: %v", n, asked, err, wrong)
 				}
 			}
 			if cancelled == 0 {
