@@ -1,51 +1,15 @@
 package index
 
 import (
-	"context"
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
-
-// TestTimesOutOfRange tests times before 1970 or after the year 9999. They become the nearest time
-// in between, which JSON can represent. The document is neither deleted nor expires before that
-// time.
-func TestTimesOutOfRange(t *testing.T) {
-	ctx := context.Background()
-	now := time.Unix(math.MaxInt64, 0)
-	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})
-	must(t, x.Add(ctx, Document{Key: "last", Fingerprint: 1}))
-	now = time.Unix(-5, 0)
-	must(t, x.Add(ctx, Document{Key: "first", Fingerprint: 1 << 20}))
-	for key, want := range map[string]int64{"last": time.Date(9999, 12, 31, 23, 59, 59, 0,
-		time.UTC).Unix(), "first": 0} {
-		d, found, err := x.Get(ctx, key)
-		if err != nil || !found || d.Added.Unix() != want || d.Added.Before(time.Unix(0, 0)) {
-			t.Errorf("%s: %v, %v", key, d, err)
-		}
-	}
-	if n, err := x.DeleteBefore(ctx, time.Unix(0, 0)); n != 0 || err != nil {
-		t.Errorf("%d documents were deleted, %v", n, err)
-	}
-	if n, err := x.DeleteBefore(ctx, time.Unix(1, 0)); n != 1 || err != nil {
-		t.Errorf("%d documents were deleted, %v; want that of second 0", n, err)
-	}
-	now = time.Unix(math.MaxInt64, 0)
-	if n, err := x.Expire(ctx, Expiry{MaxAge: time.Hour}); n != 0 || err != nil {
-		t.Errorf("%d documents expired, %v", n, err)
-	}
-	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil ||
-		!strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
-		t.Errorf("below 0: %d, %v", n, err)
-	}
-}
 
 // TestShingleCache tests that the cache returns only values that were put, from several
 // goroutines. If as many values are put as it has slots, in order, it must return all of them.

@@ -1,66 +1,33 @@
 package index
 
 import (
-	"context"
+	"errors"
+	"math"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/neardup/neardup/fingerprint"
 )
 
-// addAt adds documents at a time.
-func addAt(t *testing.T, x *Index, docs []Document, at time.Time) {
+// addAt adds documents at a second.
+func addAt(t *testing.T, x *Index, second int64, docs ...Document) {
 	t.Helper()
-	x.opts.Now = func() time.Time { return at }
-	err := x.Add(context.Background(), docs...)
-	must(t, err)
-	for _, d := range docs {
-		if !d.Added.Equal(at) {
-			t.Fatalf("document %d was added %v, not %v", d.ID, d.Added, at)
-		}
-	}
-}
-
-// checkTimes tests that docs are the documents of the index, and compares their times.
-func checkTimes(t *testing.T, x *Index, docs []Document) {
-	t.Helper()
-	left := map[uint64]time.Time{}
-	for d, err := range x.Documents(context.Background()) {
-		must(t, err)
-		left[d.ID] = d.Added
-	}
-	if len(left) != len(docs) {
-		t.Errorf("%d documents are left, not %d", len(left), len(docs))
-	}
-	for _, d := range docs {
-		if got := left[d.ID]; !got.Equal(d.Added) {
-			t.Errorf("document %d was added %v, not %v", d.ID, got, d.Added)
-		}
-	}
+	x.opts.Now = func() time.Time { return time.Unix(second, 0) }
+	must(t, x.Add(t.Context(), docs...))
 }
 
 // TestDeleteBeforeFindsOldAmongMany tests old documents whose records follow as many records as
 // one snapshot reads, and more.
 func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
-	ctx := context.Background()
 	x := openMem(t, Options{MaxDistance: Exact, Durability: NoSync})
-	at := time.Unix(time.Now().Unix()+10, 0)
-	many := make([]Document, 2*scanChunk+10)
-	for i := range many {
-		many[i] = Document{Fingerprint: fingerprint.Fingerprint(i) << 40}
+	for range 2 {
+		addAt(t, x, 2000, make([]Document, scanChunk)...)
+		addAt(t, x, 1000, Document{Fingerprint: 1 << 63})
 	}
-	addAt(t, x, many[:scanChunk], at.Add(2*time.Hour))
-	addAt(t, x, bareDocuments([]uint64{1 << 63}), at)
-	addAt(t, x, many[scanChunk:], at.Add(2*time.Hour))
-	addAt(t, x, bareDocuments([]uint64{^uint64(0)}), at)
-	addAt(t, x, bareDocuments(make([]uint64, 10)), at.Add(time.Hour))
-	n, err := x.DeleteBefore(ctx, at.Add(time.Minute))
-	if n != 2 || err != nil {
-		t.Errorf("%d expired: %v", n, err)
-	}
-	if s := x.Stats(); s.Documents != uint64(len(many)+10) || s.Bare != 0 || s.Removed != 2 {
-		t.Errorf("%+v", s)
+	n, err := x.DeleteBefore(t.Context(), time.Unix(1500, 0))
+	if s := x.Stats(); n != 2 || err != nil || s.Documents != 2*scanChunk || s.Removed != 2 {
+		t.Errorf("%d removed, %v: %+v", n, err, s)
 	}
 }
 
@@ -76,5 +43,108 @@ func TestDeleteBeforeWithinSecond(t *testing.T) {
 	n, err := x.DeleteBefore(t.Context(), second.Add(500*time.Millisecond))
 	if _, found, _ := x.Get(t.Context(), "2"); n != 1 || err != nil || !found {
 		t.Errorf("%d are removed, %v; the last one is there: %v", n, err, found)
+	}
+}
+
+// TestTimesOutOfRange tests times before 1970 or after the year 9999. They become the nearest time
+// in between, which JSON can represent. The document is neither deleted nor expires before that
+// time.
+func TestTimesOutOfRange(t *testing.T) {
+	ctx := t.Context()
+	x := openMem(t, Options{Durability: NoSync})
+	addAt(t, x, -5, Document{Key: "first"})
+	addAt(t, x, math.MaxInt64, Document{Key: "last"})
+	for key, want := range map[string]time.Time{"first": time.Unix(0, 0),
+		"last": time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		if d, _, err := x.Get(ctx, key); err != nil || !d.Added.Equal(want) {
+			t.Errorf("%s: %v, %v", key, d, err)
+		}
+	}
+	for second := range 2 {
+		n, err := x.DeleteBefore(ctx, time.Unix(int64(second), 0))
+		if n != second || err != nil {
+			t.Errorf("%d documents are before second %d: %v", n, second, err)
+		}
+	}
+	if n, err := x.Expire(ctx, Expiry{MaxAge: time.Hour}); n != 0 || err != nil {
+		t.Errorf("%d documents expired, %v", n, err)
+	}
+	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
+		t.Errorf("below 0: %d, %v", n, err)
+	}
+}
+
+// TestExpireDuringDeletions deletes documents while Expire reads the records. Expire must then
+// remove fewer documents, and the oldest ones.
+func TestExpireDuringDeletions(t *testing.T) {
+	const pass = 1000 // records that one pass reads
+	for _, c := range []struct {
+		after   int // records that Expire has read
+		deletes int // of the 200 oldest documents
+	}{{1, 0}, {1, 50}, {1, 120}, {pass + 1, 50}, {pass + 1, 105}, {3*pass + 1, 200}} {
+		x := openMem(t, Options{Durability: NoSync})
+		docs := Strangers(pass)
+		old := docs[800:]
+		addAt(t, x, 2000, docs[:800]...)
+		addAt(t, x, 1000, old...)
+		calls := 0
+		ctx := WhenAsked{t.Context(), func() {
+			if calls++; calls == c.after {
+				for i := range c.deletes {
+					_, err := x.Delete(t.Context(), old[i].Key)
+					must(t, err)
+				}
+			}
+		}}
+		n, err := x.deleteOldest(ctx, 900)
+		must(t, err)
+		left, young := min(pass-c.deletes, 891), 0
+		for d, err := range x.Documents(t.Context()) {
+			must(t, err)
+			if d.ID <= 800 {
+				young++
+			}
+		}
+		if got := int(x.Stats().Documents); got != left || n != pass-c.deletes-left || young != 800 {
+			t.Errorf("%+v: %d documents are left, not %d, %d of them young, and %d expired", c, got,
+				left, young, n)
+		}
+	}
+}
+
+// TestCloseEndsExpire tests that Close does not wait until all documents are removed.
+func TestCloseEndsExpire(t *testing.T) {
+	x := openMem(t, Options{Durability: NoSync})
+	addAt(t, x, 1000, Strangers(300)...)
+	closing := make(chan error, 1)
+	begin := sync.OnceFunc(func() { go func() { closing <- x.Close() }() })
+	x.opts.Now = func() time.Time { // Expire reads the clock with the commit lock held
+		begin()
+		<-x.stopping.Done()
+		time.Sleep(10 * time.Millisecond) // for the context of Expire to end
+		return time.Unix(5000, 0)
+	}
+	n, err := x.Expire(t.Context(), Expiry{MaxAge: time.Second})
+	if !errors.Is(err, ErrClosed) || n == 300 {
+		t.Errorf("Expire removed %d documents and ended with %v", n, err)
+	}
+	must(t, <-closing)
+}
+
+// TestExpireReadsRecordsOnce tests that Expire reads the records after Open, and again only once
+// a document may be too old.
+func TestExpireReadsRecordsOnce(t *testing.T) {
+	now := time.Unix(1000, 0)
+	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})
+	must(t, x.Add(t.Context(), Document{}, Document{Fingerprint: 1}))
+	for i, age := range []int64{10, 20, 100, 101} {
+		now = time.Unix(1000+age, 0)
+		_, reads := x.overdue(100 * time.Second)
+		n, err := x.Expire(t.Context(), Expiry{MaxAge: 100 * time.Second})
+		if want := i == 0 || age > 100; err != nil || reads != want || (n == 2) != (age > 100) {
+			t.Errorf("after %d s: records are read %t, not %t, and %d expired: %v", age,
+				reads, want, n, err)
+		}
 	}
 }

@@ -1,76 +1,63 @@
-package index
+package index_test
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"golang.org/x/sync/errgroup"
 )
 
-// TestExpire draws clocks, documents with and without keys and records, recrawls and bounds, and
-// checks every document. Documents over the bounds must be removed. If any are, documents within
-// the last hundredth of the bounds are removed too.
+// TestExpire draws clocks, recrawls and bounds, and compares the index with the model. Documents
+// over the bounds must be removed. If any are, documents within the last hundredth of the bounds
+// are removed too. Some indexes begin with documents without a record, which do not expire.
 func TestExpire(t *testing.T) {
-	ctx, seed := context.Background(), testenv.Seed(t)
+	seed := testenv.Seed(t)
 	expired, idle := 0, 0
 	rounds := testenv.Number(15, 60, 60, 600)
 	for round := range rounds {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
-		x := openMem(t, Options{Durability: NoSync})
-		var docs []Document
-		now, total := int64(100_000), 0
+		now := time.Unix(100_000, 0).UTC()
+		bare := make([]index.Document, round%3*10)
+		m := openModelled(t, index.Options{FS: loaded(t, bare),
+			Now: func() time.Time { return now }})
+		m.Model.Add(bare...)
+		total := 0
 		for range 40 {
-			if now += rng.Int64N(40); rng.IntN(10) == 0 {
-				now -= rng.Int64N(400) // the clock is read back, or was ahead
+			now = now.Add(time.Duration(rng.IntN(40)) * time.Second)
+			if rng.IntN(10) == 0 { // the clock is read back, or was ahead
+				now = now.Add(-time.Duration(rng.IntN(400)) * time.Second)
 			}
 			if rng.IntN(3) > 0 {
-				some := make([]Document, 1+rng.IntN(30))
-				for i := range some {
-					some[i].Fingerprint = fingerprint.Fingerprint(rng.IntN(50)) << 30
-					if round%3 > 0 && (round%3 == 1 || rng.IntN(2) == 0) {
-						some[i].Scope = []string{"", "a"}[rng.IntN(2)]
-						some[i].Key = []string{"", fmt.Sprint("page ", rng.IntN(200))}[rng.IntN(2)]
-					}
+				docs := make([]index.Document, 1+rng.IntN(30))
+				for i := range docs {
+					docs[i].Fingerprint = fingerprint.Fingerprint(rng.IntN(50)) << 30
+					docs[i].Key = []string{"", fmt.Sprint("page ", rng.IntN(200))}[rng.IntN(2)]
 				}
-				some = lastOfKeys(some)
-				addAt(t, x, some, time.Unix(now, 0).UTC())
-				docs = append(slices.DeleteFunc(docs, func(d Document) bool {
-					return d.Key != "" &&
-						slices.ContainsFunc(some, func(s Document) bool { return s.Key == d.Key })
-				}), some...) // with the IDs of the earlier versions, or new ones
+				m.add(t, docs...)
 				continue
 			}
-			x.opts.Now = func() time.Time { return time.Unix(now, 0).UTC() }
-			e := Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second,
+			e := index.Expiry{MaxAge: time.Duration(rng.IntN(4)*200) * time.Second,
 				MaxDocuments: uint64(rng.IntN(3) * (1 + rng.IntN(200)))}
-			_, overdue := x.overdue(e.MaxAge)
-			n, err := x.Expire(ctx, e)
+			n, err := m.Expire(t.Context(), e)
 			must(t, err)
-			before := len(docs)
-			docs = expiredModel(docs, e, now, overdue)
-			if n != before-len(docs) {
-				t.Fatalf("seed %d, round %d: %+v: %d of %d expired, not %d", seed, round, e, n,
-					before, before-len(docs))
-			}
-			checkTimes(t, x, docs)
-			if again, err := x.Expire(ctx, e); again != 0 || err != nil {
-				t.Fatalf("seed %d, round %d: %+v: %d expired at once after that: %v", seed,
-					round, e, again, err)
-			}
-			if total += n; x.Stats().Expired != uint64(total) {
-				t.Fatalf("seed %d, round %d: %d expired, and %+v", seed, round, total, x.Stats())
+			before := len(m.Docs)
+			m.Docs = expiredModel(m.Docs, e, now, n)
+			again, err := m.Expire(t.Context(), e)
+			total += n
+			if err := cmp.Or(err, m.Compare(m.Index)); err != nil || n != before-len(m.Docs) ||
+				again != 0 || m.Stats().Expired != uint64(total) {
+				t.Fatalf("seed %d, round %d, %+v: %d of %d expired, and then %d; %d in all: %v",
+					seed, round, e, n, before, again, m.Stats().Expired, err)
 			}
 			if n == 0 {
 				idle++
@@ -83,107 +70,56 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// lastOfKeys returns the last document of each key.
-func lastOfKeys(docs []Document) (last []Document) {
-	for i, d := range docs {
-		if d.Key == "" ||
-			!slices.ContainsFunc(docs[i+1:], func(l Document) bool { return l.Key == d.Key }) {
-			last = append(last, d)
-		}
-	}
-	return last
-}
-
-// expiredModel returns what Expire leaves. overdue says that it takes the last hundredth of MaxAge
-// too, as it must where anything is over that, and may where something was: it does not know of
-// each document that was replaced.
-func expiredModel(docs []Document, e Expiry, now int64, overdue bool) []Document {
-	age := e.MaxAge
-	if overdue {
-		age = age * 99 / 100
-	}
-	before := time.Unix(now, 0).Add(-age)
-	left := slices.DeleteFunc(slices.Clone(docs), func(d Document) bool {
-		return age > 0 && d.Added.Before(before)
-	})
-	slices.SortFunc(left,
-		func(a, b Document) int {
-			return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID))
+// expiredModel returns the documents that Expire leaves. If a document is over MaxAge, Expire also
+// removes the documents within the last hundredth of MaxAge. It may do so if a document was over
+// MaxAge and was replaced, which the number of removed documents tells.
+func expiredModel(
+	docs indextest.Documents, e index.Expiry, now time.Time, removed int,
+) indextest.Documents {
+	within := func(age time.Duration) indextest.Documents {
+		left := docs.Without(func(d *index.Document) bool {
+			return age > 0 && !indextest.Bare(d) && d.Added.Before(now.Add(-age))
 		})
-	if most := int(e.MaxDocuments); most > 0 && len(left) > most {
-		left = left[len(left)-(most-most/100):]
-	}
-	return left
-}
-
-// TestDeletionsAtOnce removes the same documents concurrently by age, ID and number, while they
-// are recrawled. Each document must be removed by one call.
-func TestDeletionsAtOnce(t *testing.T) {
-	ctx := context.Background()
-	for round := range 5 {
-		x := openMem(t, Options{Durability: NoSync})
-		docs := make([]Document, 600)
-		ids := make([]uint64, len(docs))
-		for i := range docs {
-			docs[i], ids[i] = Document{Fingerprint: fingerprint.Fingerprint(i%100) << 30},
-				uint64(i+1)
-			if i%3 > 0 {
-				docs[i].Scope, docs[i].Key = "a", []string{"", fmt.Sprint("page ", i)}[i%3-1]
-			}
-		}
-		addAt(t, x, docs, time.Unix(1000, 0))
-		recrawled := slices.DeleteFunc(slices.Clone(docs),
-			func(d Document) bool { return d.Key == "" || d.ID%2 == 0 })
-		for i := range recrawled {
-			recrawled[i].Shingles[0] = 1 // a changed page gets a new ID
-		}
-		x.opts.Now = func() time.Time { return time.Unix(3000, 0) }
-		var removed atomic.Int64
-		group := new(errgroup.Group)
-		remove := func(do func() (int, error)) {
-			group.Go(func() error {
-				n, err := do()
-				removed.Add(int64(n))
-				return err
+		if most := int(e.MaxDocuments); most > 0 && len(left) > most {
+			oldest := slices.Clone(left.Without(indextest.Bare))
+			slices.SortFunc(oldest, func(a, b index.Document) int {
+				return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID))
 			})
+			oldest = oldest[:min(len(oldest), len(left)-(most-most/100))]
+			left = left.Without(func(d *index.Document) bool { return slices.Contains(oldest, *d) })
 		}
-		group.Go(func() error {
-			for i := range recrawled {
-				if err := x.Add(ctx, recrawled[i:i+1]...); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		for range 2 {
-			remove(func() (int, error) { return x.DeleteIDs(ctx, ids...) })
-			remove(func() (int, error) { return x.DeleteBefore(ctx, time.Unix(2000, 0)) })
-			remove(func() (int, error) { return x.Expire(ctx, Expiry{MaxAge: 1500 * time.Second}) })
-		}
-		must(t, group.Wait())
-		if least := len(docs) - len(recrawled); removed.Load() < int64(least) ||
-			removed.Load() > int64(len(docs)) {
-			t.Errorf("round %d: %d documents removed, not %d to %d", round, removed.Load(),
-				least, len(docs))
-		}
-		checkTimes(t, x, recrawled)
+		return left
 	}
+	overdue := slices.ContainsFunc(docs, func(d index.Document) bool {
+		return !indextest.Bare(&d) && d.Added.Before(now.Add(-e.MaxAge))
+	})
+	if all := within(e.MaxAge); !overdue && len(docs)-len(all) == removed {
+		return all
+	}
+	return within(e.MaxAge * 99 / 100)
 }
 
-// TestExpireAgain tests that the next Expire removes the documents that an interrupted Expire or
+// addOld adds n documents at second 1000 and returns the index, whose clock shows second 5000.
+func addOld(t *testing.T, n int) *index.Index {
+	t.Helper()
+	now := int64(1000)
+	x := index.OpenMem(t, index.Options{Now: func() time.Time { return time.Unix(now, 0) }})
+	must(t, x.Add(t.Context(), index.Strangers(n)...))
+	now = 5000
+	return x
+}
+
+// TestExpireAgain tests that the next Expire removes the documents that an interrupted
 // DeleteBefore left, also if nothing was added in between.
 func TestExpireAgain(t *testing.T) {
 	for round := range 20 {
-		x := openMem(t, Options{Durability: NoSync})
-		addAt(t, x, bareDocuments(make([]uint64, 300)), time.Unix(1000, 0))
-		addAt(t, x, Strangers(300), time.Unix(1001, 0))
-		x.opts.Now = func() time.Time { return time.Unix(5000, 0) }
-		cut := testhook.NewCountdown(int64(round + 3))
-		first, err := x.deleteBefore(cut, time.Unix(4000, 0), expireChunk)
+		x := addOld(t, 600)
+		cut := testhook.NewCountdown(int64(3 + 40*round))
+		first, err := x.DeleteBefore(cut, time.Unix(4000, 0))
 		if first < 600 && err == nil {
-			t.Fatalf("%d documents expired, and the rest did not, without an error", first)
+			t.Fatalf("%d documents are removed without an error", first)
 		}
-		rest, err := x.Expire(context.Background(), Expiry{MaxAge: 1000 * time.Second})
+		rest, err := x.Expire(t.Context(), index.Expiry{MaxAge: 1000 * time.Second})
 		if err != nil || first+rest != 600 {
 			t.Errorf("cut short after %d documents: %d more, %v", first, rest, err)
 		}
@@ -194,13 +130,12 @@ func TestExpireAgain(t *testing.T) {
 // documents than one call.
 func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 	for range 20 {
-		x := openMem(t, Options{Durability: NoSync})
-		addAt(t, x, Strangers(300), time.Unix(1000, 0))
+		x := addOld(t, 300)
 		var removed atomic.Int64
 		var calls errgroup.Group
 		for range 4 {
 			calls.Go(func() error {
-				n, err := x.Expire(context.Background(), Expiry{MaxDocuments: 50})
+				n, err := x.Expire(t.Context(), index.Expiry{MaxDocuments: 50})
 				removed.Add(int64(n))
 				return err
 			})
@@ -209,95 +144,6 @@ func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 		if n := x.Stats().Documents; n != 50 || removed.Load() != 250 {
 			t.Fatalf("%d documents remain of 300, and %d were removed; want 50 and 250", n,
 				removed.Load())
-		}
-	}
-}
-
-// TestExpireDuringDeletions deletes documents while Expire reads the records. Expire must then
-// remove fewer documents, and the oldest ones.
-func TestExpireDuringDeletions(t *testing.T) {
-	const pass = 1000 // records that one pass reads
-	for _, c := range []struct {
-		after   int // records that Expire has read
-		deletes int // of the 200 oldest documents
-		left    uint64
-	}{
-		{after: 0, deletes: 0, left: 891},
-		{after: 1, deletes: 50, left: 891},
-		{after: 1, deletes: 120, left: 880},
-		{after: pass + 1, deletes: 50, left: 891},
-		{after: pass + 1, deletes: 105, left: 891},
-		{after: 3*pass + 1, deletes: 50, left: 891},
-		{after: 3*pass + 1, deletes: 200, left: 800},
-	} {
-		x := openMem(t, Options{Durability: NoSync})
-		docs := Strangers(pass)
-		young, old := docs[:800], docs[800:]
-		addAt(t, x, young, time.Unix(2000, 0))
-		addAt(t, x, old, time.Unix(1000, 0))
-		calls := 0
-		ctx := WhenAsked{context.Background(), func() {
-			if calls++; calls == c.after {
-				for i := range c.deletes {
-					n, err := x.Delete(context.Background(), old[i].Key)
-					if err != nil || n != 1 {
-						t.Error(n, err)
-					}
-				}
-			}
-		}}
-		n, err := x.deleteOldest(ctx, 900)
-		must(t, err)
-		if got := x.Stats().Documents; got != c.left || n != pass-c.deletes-int(c.left) {
-			t.Errorf("%d deletions after %d records: %d documents are left, not %d, and %d expired",
-				c.deletes, c.after, got, c.left, n)
-		}
-		for d, err := range x.Documents(context.Background()) {
-			must(t, err)
-			if d.ID <= 800 {
-				young = young[1:]
-			}
-		}
-		if len(young) > 0 {
-			t.Errorf("%d deletions after %d records: %d young documents were removed", c.deletes,
-				c.after, len(young))
-		}
-	}
-}
-
-// TestCloseEndsExpire tests that Close does not wait until all documents are removed.
-func TestCloseEndsExpire(t *testing.T) {
-	fs := vfs.NewMem()
-	x := openMem(t, Options{FS: fs, Durability: NoSync})
-	addAt(t, x, Strangers(300), time.Unix(1000, 0))
-	closing := make(chan error, 1)
-	begin := sync.OnceFunc(func() { go func() { closing <- x.Close() }() })
-	x.opts.Now = func() time.Time { // Expire reads the clock with the commit lock held
-		begin()
-		<-x.stopping.Done()
-		time.Sleep(10 * time.Millisecond) // for the context of Expire to end
-		return time.Unix(5000, 0)
-	}
-	if n, err := x.Expire(context.Background(), Expiry{MaxAge: time.Second}); !errors.Is(err,
-		ErrClosed) || n == 300 {
-		t.Errorf("Expire removed %d documents and ended with %v", n, err)
-	}
-	must(t, <-closing)
-}
-
-// TestExpireReadsRecordsOnce tests that Expire reads the records after Open, and again only once
-// a document may be too old.
-func TestExpireReadsRecordsOnce(t *testing.T) {
-	now := time.Unix(1000, 0)
-	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})
-	must(t, x.Add(t.Context(), Document{}, Document{Fingerprint: 1}))
-	for i, age := range []int64{10, 20, 100, 101} {
-		now = time.Unix(1000+age, 0)
-		_, reads := x.overdue(100 * time.Second)
-		n, err := x.Expire(t.Context(), Expiry{MaxAge: 100 * time.Second})
-		if want := i == 0 || age > 100; err != nil || reads != want || (n == 2) != (age > 100) {
-			t.Errorf("after %d s: records are read %t, not %t, and %d expired: %v", age,
-				reads, want, n, err)
 		}
 	}
 }
