@@ -13,25 +13,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestJoinRule tests that the options of a join default to the options of the index.
-func TestJoinRule(t *testing.T) {
-	x := openMem(t, Options{MaxDistance: 5, MaxShingleDistance: 20})
-	for o, want := range map[*JoinOptions]match.Rule{
-		{}: {MaxDistance: 5, MaxShingleDistance: 20, ShortAllowance: match.ShortAllowance,
-			MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: Exact, MaxShingleDistance: -1,
-			ShortAllowance: 7}: {MaxDistance: 0, MaxShingleDistance: -1, ShortAllowance: 7,
-			MaxLengthRatio: match.MaxLengthRatio},
-		{MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: -1,
-			MaxLengthRatio: -1}: {MaxDistance: 64, MaxShingleDistance: 30, ShortAllowance: 0,
-			MaxLengthRatio: -1},
-	} {
-		if got, err := joinRule(x.rule, *o); got != want || err != nil {
-			t.Errorf("%+v: %+v, want %+v: %v", o, got, want, err)
-		}
-	}
-}
-
 // TestJoinOptionsAreChecked tests that Pairs and Clusters refuse invalid limits.
 func TestJoinOptionsAreChecked(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 2})
