@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -16,94 +17,81 @@ import (
 // TestJoinOptionsAreChecked tests that Pairs and Clusters refuse invalid limits.
 func TestJoinOptionsAreChecked(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 2})
-	must(t, x.Add(t.Context(), Document{Fingerprint: 1}, Document{Fingerprint: 3}))
 	for o, want := range map[JoinOptions]error{{MaxDistance: 65}: ErrDistance,
-		{MaxDistance: -2}: ErrDistance, {MaxLengthRatio: 0.5}: match.ErrRatio, {}: nil} {
-		found := 0
+		{MaxDistance: -2}: ErrDistance, {MaxLengthRatio: 0.5}: match.ErrRatio} {
+		var errs []error
 		for _, err := range x.Pairs(t.Context(), o) {
-			if found++; !errors.Is(err, want) {
-				t.Errorf("pairs, %+v: %v", o, err)
-			}
+			errs = append(errs, err)
 		}
 		for _, err := range x.Clusters(t.Context(), o) {
-			if found++; !errors.Is(err, want) {
-				t.Errorf("clusters, %+v: %v", o, err)
-			}
+			errs = append(errs, err)
 		}
-		if found != 2 {
-			t.Errorf("%+v: %d results", o, found)
+		if len(errs) != 2 || !errors.Is(errs[0], want) || !errors.Is(errs[1], want) {
+			t.Errorf("%+v: %v", o, errs)
 		}
 	}
 }
 
-// joinDocuments returns documents with and without scopes, Shingles and lengths, of which many are
-// near to others.
-func joinDocuments(r *rand.Rand, n int) []Document {
-	docs := make([]Document, n)
-	for i := range docs {
-		d := Document{Fingerprint: fingerprint.Fingerprint(r.Uint64())}
-		if i > 0 && r.IntN(3) > 0 {
-			d.Fingerprint = docs[r.IntN(i)].Fingerprint
-			for range r.IntN(6) {
-				d.Fingerprint ^= 1 << r.IntN(64)
-			}
-		}
-		if r.IntN(2) == 0 {
-			d.Scope = []string{"", "", "one", "two"}[r.IntN(4)]
-		}
-		if r.IntN(4) == 0 {
-			d.Shingles, d.Tokens = fingerprint.ShingleSignature{r.Uint64N(1 << 20)}, 100+r.IntN(50)
-		}
-		docs[i] = d
-	}
-	return docs
-}
-
-// openJoin opens an index that holds documents.
-func openJoin(t *testing.T, docs []Document) *Index {
+// eachJoin calls test with indexes of up to n documents, and with the rule of a join. The documents
+// have scopes, Shingles and lengths, or none, and many are near to others.
+func eachJoin(t *testing.T, n int, test func(*Index, []Document, JoinOptions, match.Rule)) {
 	t.Helper()
-	x := openMem(t, Options{Durability: NoSync})
-	must(t, x.Add(t.Context(), docs...))
-	return x
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
+	options := []JoinOptions{
+		{MaxDistance: Exact, MaxShingleDistance: 16, ShortAllowance: -1},
+		{MaxDistance: 2, MaxShingleDistance: 16, ShortAllowance: -1},
+		{MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1},
+		{MaxDistance: 10, MaxShingleDistance: 8, ShortAllowance: -1, MaxLengthRatio: -1},
+	}
+	for i, n := range []int{0, 1, 2, n / 2, n, n, n, n} {
+		docs := make([]Document, n)
+		for i := range docs {
+			d := &docs[i]
+			d.Fingerprint = fingerprint.Fingerprint(r.Uint64())
+			if i > 0 && r.IntN(3) > 0 {
+				d.Fingerprint = docs[r.IntN(i)].Fingerprint
+				for range r.IntN(6) {
+					d.Fingerprint ^= 1 << r.IntN(64)
+				}
+			}
+			d.Scope = []string{"", "", "", "", "", "", "one", "two"}[r.IntN(8)]
+			if r.IntN(4) == 0 {
+				d.Shingles = fingerprint.ShingleSignature{r.Uint64N(1 << 20)}
+				d.Tokens = 100 + r.IntN(50)
+			}
+		}
+		x, o := openMem(t, Options{Durability: NoSync}), options[i%len(options)]
+		must(t, x.Add(t.Context(), docs...))
+		rule, err := joinRule(x.rule, o)
+		must(t, err)
+		test(x, docs, o, rule)
+	}
 }
 
-// membersOf returns the documents of a group. all are the documents of the index.
-func membersOf(t *testing.T, all []Document, g *Group) (docs []Document) {
+// membersOf returns the IDs of a group. all are the documents of the index.
+func membersOf(t *testing.T, all []Document, g *Group) (ids []uint64) {
 	t.Helper()
 	for d, err := range g.All() {
 		if must(t, err); d != all[d.ID-1] {
 			t.Errorf("a group has %+v, not %+v", d, all[d.ID-1])
 		}
-		docs = append(docs, d)
+		ids = append(ids, d.ID)
 	}
-	if len(docs) != g.Documents || !slices.Contains(docs, g.Document) {
-		t.Errorf("a group of %d documents, with %v: it has %v", g.Documents, g.Document, docs)
+	if len(ids) != g.Documents || ids[0] != g.ID || !slices.IsSorted(ids) {
+		t.Errorf("a group of %d documents, with %v: it has %v", g.Documents, g.Document, ids)
 	}
-	return docs
-}
-
-var joinOptions = []JoinOptions{
-	{MaxDistance: Exact, MaxShingleDistance: 16, ShortAllowance: -1},
-	{MaxDistance: 2, MaxShingleDistance: 16, ShortAllowance: -1},
-	{MaxDistance: 3, MaxShingleDistance: -1, MaxLengthRatio: -1},
-	{MaxDistance: 10, MaxShingleDistance: 8, ShortAllowance: -1, MaxLengthRatio: -1},
+	return ids
 }
 
 // TestPairsMatchBruteForce tests that every pair of documents that match is in one pair of
 // groups.
 func TestPairsMatchBruteForce(t *testing.T) {
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
-	for i, n := range []int{0, 1, 2, 5, 400, 400, 400, 400} {
-		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]
-		x := openJoin(t, docs)
-		rule, err := joinRule(x.rule, o)
-		must(t, err)
+	eachJoin(t, 400, func(x *Index, docs []Document, o JoinOptions, rule match.Rule) {
 		want, got := map[[2]uint64]int{}, map[[2]uint64]int{}
-		for i := range docs {
-			for k := range docs[:i] {
-				if rule.Matches(&docs[k], &docs[i]) {
-					want[[2]uint64{docs[k].ID, docs[i].ID}] = docs[k].Fingerprint.Distance(
-						docs[i].Fingerprint)
+		for _, a := range docs {
+			for _, b := range docs[a.ID:] {
+				if rule.Matches(&a, &b) {
+					want[[2]uint64{a.ID, b.ID}] = a.Fingerprint.Distance(b.Fingerprint)
 				}
 			}
 		}
@@ -114,8 +102,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 			}
 			for _, a := range membersOf(t, docs, &p.First) {
 				for _, b := range membersOf(t, docs, &p.Second) {
-					ids := [2]uint64{min(a.ID, b.ID), max(a.ID, b.ID)}
-					if p.First.ID == p.Second.ID && a.ID >= b.ID {
+					ids := [2]uint64{min(a, b), max(a, b)}
+					if p.First.ID == p.Second.ID && a >= b {
 						continue
 					}
 					if _, twice := got[ids]; twice {
@@ -126,9 +114,9 @@ func TestPairsMatchBruteForce(t *testing.T) {
 			}
 		}
 		if !maps.Equal(got, want) {
-			t.Errorf("n = %d, %+v: %d pairs, want %d", n, o, len(got), len(want))
+			t.Errorf("n = %d, %+v: %d pairs, want %d", len(docs), o, len(got), len(want))
 		}
-	}
+	})
 }
 
 // naiveClusters joins documents until nothing changes, or assigns each to the first kept document
@@ -149,59 +137,41 @@ func naiveClusters(docs []Document, rule match.Rule, stars bool) (clusters [][]u
 		for i := range docs {
 			for k := range docs[:i] {
 				if owner[i] != owner[k] && rule.Matches(&docs[i], &docs[k]) {
-					owner[i], owner[k], changed = min(owner[i], owner[k]),
-						min(owner[i], owner[k]), true
+					owner[i] = min(owner[i], owner[k])
+					owner[k], changed = owner[i], true
 				}
 			}
 		}
 	}
-	for i := range docs {
-		var ids []uint64
-		for k := range docs {
-			if owner[k] == i {
-				ids = append(ids, docs[k].ID)
-			}
-		}
-		if len(ids) > 1 {
-			slices.Sort(ids[1:])
-			clusters = append(clusters, ids)
-		}
+	all := make([][]uint64, len(docs))
+	for i, owner := range owner {
+		all[owner] = append(all[owner], docs[i].ID)
 	}
-	slices.SortFunc(clusters, slices.Compare)
-	return clusters
+	return slices.DeleteFunc(all, func(ids []uint64) bool { return len(ids) < 2 })
 }
 
 func TestClustersMatchBruteForce(t *testing.T) {
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 2))
-	for i, n := range []int{0, 1, 2, 120, 120, 250, 250, 250, 250} {
-		docs, o := joinDocuments(r, n), joinOptions[i%len(joinOptions)]
-		x := openJoin(t, docs)
-		rule, err := joinRule(x.rule, o)
-		must(t, err)
+	eachJoin(t, 250, func(x *Index, docs []Document, o JoinOptions, rule match.Rule) {
 		for _, o.Stars = range []bool{false, true} {
-			var got [][]uint64
+			got := [][]uint64{}
 			for c, err := range x.Clusters(t.Context(), o) {
 				must(t, err)
-				ids := []uint64{c.Members[0].ID}
+				var ids []uint64
 				for i := range c.Members {
-					for _, d := range membersOf(t, docs, &c.Members[i]) {
-						if d.ID != ids[0] {
-							ids = append(ids, d.ID)
-						}
-					}
+					ids = append(ids, membersOf(t, docs, &c.Members[i])...)
 				}
-				slices.Sort(ids[1:])
-				if got = append(got, ids); c.Documents() != len(ids) {
+				if first := ids[0]; c.Documents() != len(ids) || slices.Min(ids) != first {
 					t.Errorf("%d documents in %v", c.Documents(), ids)
 				}
+				slices.Sort(ids)
+				got = append(got, ids)
 			}
 			slices.SortFunc(got, slices.Compare)
-			if want := naiveClusters(docs, rule, o.Stars); !slices.EqualFunc(got, want,
-				slices.Equal) {
-				t.Fatalf("n = %d, %+v:\n%v, want\n%v", n, o, got, want)
+			if want := naiveClusters(docs, rule, o.Stars); !reflect.DeepEqual(got, want) {
+				t.Fatalf("n = %d, %+v:\n%v, want\n%v", len(docs), o, got, want)
 			}
 		}
-	}
+	})
 }
 
 // TestStarsOfALongChain uses a chain in which neighbours differ in one bit. Comparing each member
@@ -220,32 +190,22 @@ func TestStarsOfALongChain(t *testing.T) {
 		r.Shuffle(n, func(a, b int) { chain[a], chain[b] = chain[b], chain[a] })
 		j := &joiner{rule: match.Rule{MaxDistance: 1 + r.IntN(3), MaxShingleDistance: 12,
 			MaxLengthRatio: -1}}
-		var want [][]uint64
-		var kept []int
-	next:
-		for i := range chain {
-			for p, k := range kept {
-				if j.rule.Matches(&chain[k].Document, &chain[i].Document) {
-					want[p] = append(want[p], chain[i].ID)
-					continue next
-				}
+		var want [][]Group
+		for _, g := range chain {
+			i := slices.IndexFunc(want, func(star []Group) bool {
+				return j.rule.Matches(&star[0].Document, &g.Document)
+			})
+			if i < 0 {
+				want = append(want, []Group{g})
+			} else {
+				want[i] = append(want[i], g)
 			}
-			kept, want = append(kept, i), append(want, []uint64{chain[i].ID})
 		}
-		for name, stars := range map[string]func(context.Context, []Group) ([][]Group,
-			error){"stars": j.stars, "of pairs": j.starsOfPairs} {
-			parts, err := stars(t.Context(), chain)
-			var got [][]uint64
-			for _, part := range parts {
-				var ids []uint64
-				for _, g := range part {
-					ids = append(ids, g.ID)
-				}
-				got = append(got, ids)
-			}
-			if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
-				t.Errorf("%s, %+v: %d of %d, want %d: %v", name, j.rule, len(got), n,
-					len(want), err)
+		for name, stars := range map[string]func(context.Context, []Group) ([][]Group, error){
+			"stars": j.stars, "of pairs": j.starsOfPairs} {
+			if got, err := stars(t.Context(), chain); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %+v: %d of %d, want %d: %v", name, j.rule, len(got), n, len(want),
+					err)
 			}
 		}
 	}
@@ -260,7 +220,8 @@ func TestPairsOfOneFingerprintWithManyShingles(t *testing.T) {
 		docs[i] = Document{Fingerprint: 5, Shingles: fingerprint.ShingleSignature{uint64(i + 1)}}
 	}
 	docs[n] = Document{Fingerprint: 7}
-	x := openJoin(t, docs)
+	x := openMem(t, Options{Durability: NoSync})
+	must(t, x.Add(t.Context(), docs...))
 	must(t, x.withJoiner(t.Context(), JoinOptions{MaxDistance: 3, MaxShingleDistance: 64,
 		ShortAllowance: -1, MaxLengthRatio: -1}, func(j *joiner) error {
 		pairs, most := 0, 0
