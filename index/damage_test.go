@@ -38,7 +38,7 @@ import (
 // damaged is an open index whose database a test changes. The index is open during the change,
 // since Open would refuse some of the damage.
 type damaged struct {
-	t  *testing.T
+	*testing.T
 	x  *index.Index
 	db *pebble.DB
 }
@@ -79,11 +79,21 @@ func documents(first, n uint64) (docs []index.Document) {
 	return docs
 }
 
-func document(id uint64) index.Document { return documents(id, 1)[0] }
-
 func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
+	p, err := plan.Parse("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
+	must(t, err)
 	return &index.Options{FS: fsys, Now: func() time.Time { return time.Unix(1000, 0) },
-		MaxDistance: 3, Plan: fourTables(t), CacheBytes: 1 << 20, FilterBytes: 1 << 20}
+		MaxDistance: 3, Plan: p, CacheBytes: 1 << 20, FilterBytes: 1 << 20}
+}
+
+// packedIndex returns an index of these documents that was compacted and closed.
+func packedIndex(t *testing.T, docs []index.Document) *crashfs.FS {
+	t.Helper()
+	fsys := crashfs.New()
+	_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
+		compaction.LoadOptions{Index: *damagedOptions(t, fsys)})
+	must(t, err)
+	return fsys
 }
 
 // openDamaged opens a packed index, adds documents and removes some. Verify finds no problem yet.
@@ -92,8 +102,8 @@ func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document, removed ...ui
 	x, err := index.Open("ix", damagedOptions(t, fsys))
 	must(t, err)
 	t.Cleanup(func() { x.Close() })
-	must(t, x.Add(context.Background(), live...))
-	if n, err := x.DeleteIDs(context.Background(), removed...); err != nil || n != len(removed) {
+	must(t, x.Add(t.Context(), live...))
+	if n, err := x.DeleteIDs(t.Context(), removed...); err != nil || n != len(removed) {
 		t.Fatal(n, err)
 	}
 	d := &damaged{t, x, database(x)}
@@ -103,77 +113,40 @@ func openDamaged(t *testing.T, fsys vfs.FS, live []index.Document, removed ...ui
 	return d
 }
 
-// packedIndex returns an index of these documents that was compacted, with so much memory for
-// filters, and closed.
-func packedIndex(t *testing.T, filterBytes int64, docs []index.Document) *crashfs.FS {
-	t.Helper()
-	fsys := crashfs.New()
-	opts := *damagedOptions(t, fsys)
-	opts.FilterBytes = filterBytes
-	_, err := compaction.Load(context.Background(), "ix", testgen.Sequence(docs),
-		compaction.LoadOptions{Index: opts})
-	must(t, err)
-	return fsys
+func (d *damaged) set(key, value []byte) {
+	d.Helper()
+	must(d, d.db.Set(key, value, pebble.Sync))
 }
 
-func fourTables(t *testing.T) *plan.Plan {
-	p, err := plan.Parse("k=3 0-63/16 16-31,0-15,32-63/16 32-47,0-31,48-63/16 48-63,0-47/16")
-	must(t, err)
-	return p
-}
-
-func (d *damaged) set(key string, value ...byte) {
-	d.t.Helper()
-	must(d.t, d.db.Set([]byte(key), value, pebble.Sync))
-}
-
-func (d *damaged) delete(keys ...string) {
-	d.t.Helper()
-	for _, key := range keys {
-		must(d.t, d.db.Delete([]byte(key), pebble.Sync))
-	}
-}
-
-func (d *damaged) get(key string) []byte {
-	d.t.Helper()
-	value, closer, err := d.db.Get([]byte(key))
+func (d *damaged) get(key []byte) []byte {
+	d.Helper()
+	value, closer, err := d.db.Get(key)
 	if err != nil {
-		d.t.Fatalf("%x: %v", key, err)
+		d.Fatalf("%x: %v", key, err)
 	}
 	value = bytes.Clone(value)
-	must(d.t, closer.Close())
+	must(d, closer.Close())
 	return value
 }
 
 // keys returns all keys with a prefix.
-func (d *damaged) keys(prefix string) (keys []string) {
-	d.t.Helper()
+func (d *damaged) keys(prefix []byte) (keys [][]byte) {
+	d.Helper()
 	it, err := d.db.NewIter(nil)
-	must(d.t, err)
-	for ok := it.SeekGE([]byte(prefix)); ok &&
-		bytes.HasPrefix(it.Key(), []byte(prefix)); ok = it.Next() {
-		keys = append(keys, string(it.Key()))
+	must(d, err)
+	for ok := it.SeekGE(prefix); ok && bytes.HasPrefix(it.Key(), prefix); ok = it.Next() {
+		keys = append(keys, bytes.Clone(it.Key()))
 	}
-	must(d.t, it.Error(), it.Close())
+	must(d, it.Error(), it.Close())
 	return keys
 }
 
-// The keys and values of docs/format.md.
-
-func u64(prefix string, n uint64) string {
-	return string(binary.BigEndian.AppendUint64([]byte(prefix), n))
-}
-
-// blockOf returns the packed block of a table that holds only these fingerprints, as a
-// compaction writes it, and its key.
-func blockOf(t *testing.T, table uint16, docs ...index.Document) (key string, block []byte) {
+// firstBlock returns the first packed block of a table of an index of some documents, and its key.
+func firstBlock(t *testing.T, table byte, docs []index.Document) (key, block []byte) {
 	t.Helper()
-	d := openDamaged(t, packedIndex(t, 1<<20, docs), nil)
-	keys := d.keys(string(binary.BigEndian.AppendUint16([]byte("u"), table)))
-	if len(keys) != 1 {
-		t.Fatalf("%d blocks", len(keys))
-	}
-	return keys[0], d.get(keys[0])
+	d := openDamaged(t, packedIndex(t, docs), nil)
+	key = d.keys([]byte{'u', 0, table})[0]
+	return key, d.get(key)
 }
 
 // TestPlantedDamage: Verify reports each kind of damage, and nothing else. testdata/damage lists
@@ -182,7 +155,7 @@ func TestPlantedDamage(t *testing.T) {
 	if testenv.Race {
 		t.Skip("it is one goroutine, and takes long")
 	}
-	packed := packedIndex(t, 1<<20, documents(1, packedDocuments))
+	packed := packedIndex(t, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
 		d := openDamaged(t, packed.CrashClone(vfs.CrashCloneCfg{}),
 			documents(firstLive, liveDocuments), removedDocuments...)
@@ -196,9 +169,9 @@ func TestPlantedDamage(t *testing.T) {
 // problems counts the problems that Verify finds of each kind, with the first three.
 func (d *damaged) problems() string {
 	messages := map[string][]string{}
-	for p := range d.x.Verify(context.Background(), verify.Options{}) {
+	for p := range d.x.Verify(d.Context(), verify.Options{}) {
 		if p.Message == "" {
-			d.t.Errorf("%+v says too little", p)
+			d.Errorf("%+v says too little", p)
 		}
 		kind := fmt.Sprintf("%s in %s", p.Kind, p.Keyspace)
 		messages[kind] = append(messages[kind], p.Message)
@@ -217,97 +190,84 @@ func (d *damaged) problems() string {
 
 // plant changes the index as a line of testdata/damage says.
 func (d *damaged) plant(words []string) {
-	d.t.Helper()
-	switch ctx := context.Background(); words[0] {
+	d.Helper()
+	switch words[0] {
 	case "freeze": // begin a compaction, which fails
 		failed := errors.New("no packing")
-		if err := rewrite.Repack(ctx, d.x, func(context.Context,
+		err := rewrite.Repack(d.Context(), d.x, func(context.Context,
 			rewrite.Frozen) (rewrite.Packed, error) {
 			return rewrite.Packed{}, failed
-		}); !errors.Is(err, failed) {
-			d.t.Fatal(err)
+		})
+		if !errors.Is(err, failed) {
+			d.Fatal(err)
 		}
-		return
 	case "add":
-		doc := document(uint64(d.number(words[1])))
-		must(d.t, d.x.Add(ctx, doc))
-		return
+		must(d, d.x.Add(d.Context(), documents(d.number(words[1]), 1)...))
 	case "remove":
-		if n, err := d.x.DeleteIDs(ctx, uint64(d.number(words[1]))); n != 1 || err != nil {
-			d.t.Fatal(n, err)
+		if n, err := d.x.DeleteIDs(d.Context(), d.number(words[1])); n != 1 || err != nil {
+			d.Fatal(n, err)
 		}
-		return
-	}
-	key := d.key(words[1])
-	var value []byte
-	if at := slices.Index(words, "="); at > 0 {
-		for _, word := range words[at+1:] {
+	case "set":
+		var value []byte
+		for _, word := range words[3:] {
 			value = append(value, d.value(word)...)
 		}
-	}
-	var err error
-	switch words[0] {
-	case "set":
-		err = d.db.Set([]byte(key), value, pebble.Sync)
+		d.set(d.key(words[1]), value)
 	case "delete":
-		d.delete(key)
-	case "delete-all":
-		d.delete(d.keys(key)...)
-	case "clear": // from a byte on
-		value = d.get(key)
-		from := d.number(words[2])
-		clear(value[(from+len(value))%len(value):])
-		d.set(key, value...)
+		must(d, d.db.Delete(d.key(words[1]), pebble.Sync))
+	case "clear": // the last bytes
+		key := d.key(words[1])
+		value := d.get(key)
+		clear(value[len(value)-int(d.number(words[2])):])
+		d.set(key, value)
 	default:
-		d.t.Fatalf("no such damage: %v", words)
+		d.Fatalf("no such damage: %v", words)
 	}
-	must(d.t, err)
 }
 
-func (d *damaged) number(text string) int {
-	d.t.Helper()
-	n, err := strconv.Atoi(text)
-	must(d.t, err)
+func (d *damaged) number(text string) uint64 {
+	d.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	must(d, err)
 	return n
 }
 
 func (d *damaged) hex(text string) []byte {
-	d.t.Helper()
+	d.Helper()
 	b, err := hex.DecodeString(text)
-	must(d.t, err)
+	must(d, err)
 	return b
 }
 
 // key makes a key of its parts, see testdata/damage.
-func (d *damaged) key(text string) string {
-	d.t.Helper()
-	keyspace, rest, more := strings.Cut(text, "/")
-	if !more || keyspace == "m" {
-		return keyspace + rest
+func (d *damaged) key(text string) []byte {
+	d.Helper()
+	keyspace, rest, _ := strings.Cut(text, "/")
+	key := []byte(keyspace)
+	if keyspace == "m" {
+		return append(key, rest...)
 	}
-	widths := map[string][]int{"k": {8, 8}, "t": {2, 8, 8}, "x": {2, 8, 8}, "u": {2, 8}}[keyspace]
-	if widths == nil {
-		widths = []int{8}
-	}
-	key := keyspace
+	widths := map[string][]int{"d": {8}, "k": {8, 8}, "t": {2, 8, 8}, "x": {2, 8, 8},
+		"u": {2, 8}}[keyspace]
 	for i, part := range strings.Split(rest, "/") {
-		switch kind, rest := part[0], part[1:]; kind {
+		switch part[0] {
 		case 'x':
-			key += string(d.hex(rest))
-		case 'n': // the n-th stored key, from the end if n is negative
+			key = append(key, d.hex(part[1:])...)
+		case 'n': // the first stored keys, or the last one
 			keys := d.keys(key)
-			n := d.number(rest)
-			key = keys[(n+len(keys))%len(keys)]
+			if key = keys[len(keys)-1]; part != "n-1" {
+				key = keys[d.number(part[1:])]
+			}
 		case '#':
-			doc := document(uint64(d.number(rest)))
+			doc := documents(d.number(part[1:]), 1)[0]
 			n := uint64(doc.Fingerprint)
 			if keyspace == "k" {
 				n = xxhash.Sum64String(doc.Key)
 			}
-			key = u64(key, n)
+			key = binary.BigEndian.AppendUint64(key, n)
 		default:
-			n := u64("", uint64(d.number(part)))
-			key += n[8-widths[i]:]
+			n := binary.BigEndian.AppendUint64(nil, d.number(part))
+			key = append(key, n[8-widths[i]:]...)
 		}
 	}
 	return key
@@ -315,84 +275,62 @@ func (d *damaged) key(text string) string {
 
 // value makes a part of a value.
 func (d *damaged) value(text string) []byte {
-	d.t.Helper()
-	kind, rest, _ := strings.Cut(text, ":")
-	parts := strings.Split(rest, ",")
-	switch kind {
+	d.Helper()
+	switch kind, rest, _ := strings.Cut(text, ":"); kind {
 	case "x":
 		return d.hex(rest)
 	case "text":
-		return []byte(strings.ReplaceAll(rest, "_", " "))
-	case "n":
-		return []byte(u64("", uint64(d.number(rest))))
+		return []byte(rest)
 	case "fingerprint":
-		return []byte(u64("", uint64(document(uint64(d.number(rest))).Fingerprint)))
-	case "of": // another key, and a range of its value
-		value := d.get(d.key(parts[0]))
-		if len(parts) == 1 {
-			return value
+		fp := documents(d.number(rest), 1)[0].Fingerprint
+		return binary.BigEndian.AppendUint64(nil, uint64(fp))
+	case "of":
+		return d.get(d.key(rest))
+	case "block": // of the documents with some IDs, or ranges of IDs
+		var docs []index.Document
+		for part := range strings.SplitSeq(rest, ",") {
+			first, last, several := strings.Cut(part, "-")
+			if !several {
+				last = first
+			}
+			docs = append(docs, documents(d.number(first), d.number(last)-d.number(first)+1)...)
 		}
-		from, end := d.number(parts[1]), d.number(parts[2])
-		if end <= 0 {
-			end += len(value)
-		}
-		return value[from:end]
-	// the first block of table 0 of an index of some documents, which get the IDs 1, 2, ...
-	case "load":
-		other := openDamaged(d.t, packedIndex(d.t, 1<<20,
-			documents(uint64(d.number(parts[0])), uint64(d.number(parts[1])))), nil)
-		return other.get(other.keys("u\x00\x00")[0])
-	case "block": // of a document, and one with the fingerprint of a packed block
-		last := binary.BigEndian.Uint64([]byte(d.key(parts[1]))[3:])
-		_, block := blockOf(d.t, 0, document(uint64(d.number(parts[0]))),
-			index.Document{Fingerprint: fingerprint.Fingerprint(last), Key: "last"})
+		_, block := firstBlock(d.T, 0, docs)
 		return block
 	}
-	d.t.Fatalf("no such value: %q", text)
+	d.Fatalf("no such value: %q", text)
 	return nil
 }
 
 // TestPlantedPackedEntries tests that Verify finds a packed entry that table 0 lacks, and an
 // entry of table 0 that another packed table lacks.
 func TestPlantedPackedEntries(t *testing.T) {
-	fsys := packedIndex(t, 1<<20, documents(1, 6))
+	fsys := packedIndex(t, documents(1, 6))
 	for _, c := range []struct {
-		what  string
-		table uint16
-		docs  func(n uint64) []index.Document // some n gives a block with the same last entry
+		table byte
+		docs  []index.Document // with the same last entry
 		wants string
 	}{
-		{"one too few", 1, func(n uint64) []index.Document {
-			return slices.Delete(documents(1, 6), int(n), int(n+1))
-		}, `1 unreadable in tables
+		{1, append(documents(1, 1), documents(3, 4)...), `1 unreadable in tables
   corrupt index: the packed blocks of table 1 hold 5 fingerprints, not 6
 `},
-		{"one too many", 2, func(n uint64) []index.Document {
-			return append(documents(1, 6), document(7+n))
-		}, `1 unreadable in tables
+		{2, documents(1, 7), `1 unreadable in tables
   corrupt index: the packed blocks of table 2 hold 7 fingerprints, not 6
 `},
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			d := openDamaged(t, fsys.CrashClone(vfs.CrashCloneCfg{}), nil)
-			last := d.keys(string(binary.BigEndian.AppendUint16([]byte("u"), c.table)))[0]
-			for n := uint64(0); ; n++ {
-				if key, block := blockOf(t, c.table, c.docs(n)...); key == last {
-					d.set(key, block...)
-					break
-				}
-			}
-			if got := d.problems(); got != c.wants {
-				t.Error(got)
-			}
-		})
+		d := openDamaged(t, fsys.CrashClone(vfs.CrashCloneCfg{}), nil)
+		key, block := firstBlock(t, c.table, c.docs)
+		d.set(key, block)
+		if got := d.problems(); got != c.wants {
+			t.Error(got)
+		}
 	}
 }
 
 // TestVerifyWithoutFiles: if the process cannot open more files, Verify reports that it could not
 // go on, and no damage.
 func TestVerifyWithoutFiles(t *testing.T) {
-	fsys := packedIndex(t, 1<<10, documents(1, 60))
+	fsys := packedIndex(t, documents(1, 60))
 	unchecked, ended := 0, false
 	for n := int64(1); !ended; n++ {
 		var denied atomic.Bool
