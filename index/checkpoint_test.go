@@ -88,9 +88,9 @@ func TestCheckpointRefuses(t *testing.T) {
 	}
 }
 
-// underCopies calls f for each operation that changes files below a directory.
-func underCopies(f func() error) errorfs.Injector {
-	return errorfs.InjectorFunc(func(op errorfs.Op) error {
+// underCopies calls f before each operation that changes files below a directory.
+func underCopies(fsys vfs.FS, f func() error) vfs.FS {
+	return Injecting(fsys, func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.HasPrefix(op.Path, "copies") {
 			return f()
 		}
@@ -103,12 +103,12 @@ func underCopies(f func() error) errorfs.Injector {
 func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	mem := vfs.NewMem()
 	seen, failAt := 0, 0
-	x := openAt(t, "ix", Options{FS: errorfs.Wrap(mem, underCopies(func() error {
+	x := openAt(t, "ix", Options{FS: underCopies(mem, func() error {
 		if seen++; seen == failAt {
 			return errorfs.ErrInjected
 		}
 		return nil
-	}))})
+	})})
 	for seen >= failAt {
 		seen, failAt = 0, failAt+1
 		must(t, x.Add(t.Context(), Document{Key: fmt.Sprint(failAt),
@@ -138,13 +138,13 @@ func TestCheckpointCutShort(t *testing.T) {
 		mem := crashfs.New()
 		var crashed []*crashfs.FS
 		rng := rand.New(rand.NewPCG(1, 1))
-		fsys := errorfs.Wrap(mem, underCopies(func() error {
+		fsys := underCopies(mem, func() error {
 			for _, percent := range []int{0, 50, 100} {
 				crashed = append(crashed,
 					mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
 			}
 			return nil
-		}))
+		})
 		x := openAt(t, "ix", Options{FS: fsys, Durability: NoSync})
 		must(t, x.Add(t.Context(), Strangers(2)...))
 		if readOnly {
@@ -177,17 +177,16 @@ func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	_, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format", "ix")
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	x := openAt(t, "ix", Options{FS: errorfs.Wrap(mem,
-		errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpLink {
-				return fs.ErrPermission
-			}
-			if op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "copy") &&
-				strings.HasSuffix(op.Path, ".sst") {
-				cancel()
-			}
-			return nil
-		}))})
+	x := openAt(t, "ix", Options{FS: Injecting(mem, func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpLink {
+			return fs.ErrPermission
+		}
+		if op.Kind == errorfs.OpCreate && strings.HasPrefix(op.Path, "copy") &&
+			strings.HasSuffix(op.Path, ".sst") {
+			cancel()
+		}
+		return nil
+	})})
 	if err := x.Checkpoint(ctx, "copy"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}

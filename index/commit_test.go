@@ -1,7 +1,6 @@
 package index_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -16,15 +15,16 @@ import (
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/crashfs"
 	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testgen"
+	"golang.org/x/sync/errgroup"
 )
 
 // TestPanicInACommit tests that Options.Now may panic in a commit. The call must panic, and the
 // index must continue to work.
 func TestPanicInACommit(t *testing.T) {
-	var panics atomic.Bool
-	panics.Store(true)
+	panics := true
 	x := index.OpenMem(t, index.Options{Now: func() time.Time {
-		if panics.Load() {
+		if panics {
 			panic("of the caller")
 		}
 		return time.Unix(1, 0)
@@ -42,10 +42,10 @@ func TestPanicInACommit(t *testing.T) {
 			call()
 		}()
 	}
-	panics.Store(false)
+	panics = false
 	must(t, x.Add(t.Context(), index.Document{Key: "a"}))
-	if v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b",
-		Fingerprint: 0xffff << 40}); err != nil || v.Status != index.New {
+	v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b", Fingerprint: 0xffff << 40})
+	if err != nil || v.Status != index.New {
 		t.Error(v.Status, err)
 	}
 }
@@ -55,78 +55,69 @@ func TestPanicInACommit(t *testing.T) {
 // another. It must find the page once.
 func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
-	var packing func()
-	var once sync.Once
-	x := index.OpenMem(t, index.Options{FS: errorfs.Wrap(vfs.NewMem(),
-		errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
-				once.Do(packing)
-			}
-			return nil
-		}))})
-	must(t, x.Add(ctx, index.Document{Key: "packed", Fingerprint: 0xffff << 40}))
+	var packing sync.Once
 	reached, moved, answered := make(chan bool), make(chan bool), make(chan bool)
-	packing = func() {
-		if err := x.Add(ctx, index.Document{Key: "page", Fingerprint: 1}); err != nil {
-			t.Error(err)
-		}
-		var waited atomic.Bool
+	var x *index.Index
+	query := func() {
+		defer close(answered)
+		var waits atomic.Bool
 		x.AroundView(func() {
-			if waited.CompareAndSwap(false, true) {
+			if waits.CompareAndSwap(false, true) {
 				close(reached)
 				<-moved
 			}
 		})
-		go func() {
-			defer close(answered)
-			matches, err := x.Query(ctx, index.Query{})
-			if err != nil || len(matches) != 1 || matches[0].Key != "page" {
-				t.Errorf("%+v, %v", matches, err)
-			}
-		}()
-		<-reached
+		matches, err := x.Query(ctx, index.Query{})
+		if err != nil || len(matches) != 1 || matches[0].Key != "page" {
+			t.Errorf("%+v, %v", matches, err)
+		}
 	}
+	x = index.OpenMem(t, index.Options{FS: index.Injecting(vfs.NewMem(),
+		func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "incoming") {
+				packing.Do(func() {
+					must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 1}))
+					go query()
+					<-reached
+				})
+			}
+			return nil
+		})})
+	must(t, x.Add(ctx, index.Document{Key: "packed", Fingerprint: 0xffff << 40}))
 	_, err := compaction.Compact(ctx, x, compaction.Options{})
 	must(t, err)
-	select {
-	case <-reached:
-	default:
-		t.Fatal("nothing was packed")
-	}
+	packing.Do(func() { t.Fatal("nothing was packed") })
 	must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 2}))
 	close(moved)
 	<-answered
 	x.AroundView(nil)
 }
 
+// injectSyncs returns a file system that calls f before each sync of a log, once armed is set.
+func injectSyncs(fsys vfs.FS, armed *atomic.Bool, f func() error) vfs.FS {
+	return index.Injecting(fsys, func(op errorfs.Op) error {
+		if armed.Load() && isSync(op) && strings.HasSuffix(op.Path, ".log") {
+			return f()
+		}
+		return nil
+	})
+}
+
 // TestCallsWaitForTheDisk tests that, with Sync, no call returns before the documents it stored
 // or found are durable.
 func TestCallsWaitForTheDisk(t *testing.T) {
 	ctx := t.Context()
-	check := func(x *index.Index, docs ...index.Document) error {
-		_, err := x.CheckAndAddBatch(ctx, docs)
-		return err
-	}
 	for name, call := range map[string]func(x *index.Index) error{
 		"add": func(x *index.Index) error {
 			return x.Add(ctx, index.Document{Key: "new", Fingerprint: 1 << 40})
-		},
-		"check of a new one": func(x *index.Index) error {
-			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 0xff << 40})
-			return err
 		},
 		"check of a duplicate": func(x *index.Index) error {
 			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1})
 			return err
 		},
-		"batch of a new one": func(x *index.Index) error {
-			return check(x, index.Document{Fingerprint: 0xff << 40})
-		},
-		"batch of duplicates": func(x *index.Index) error {
-			return check(x, index.Document{Fingerprint: 1}, index.Document{Fingerprint: 2})
-		},
-		"delete": func(x *index.Index) error {
-			_, err := x.Delete(ctx, "old")
+		"batch of a new one and of duplicates": func(x *index.Index) error {
+			_, err := x.CheckAndAddBatch(ctx, []index.Document{{Fingerprint: 0xff << 40},
+				{Fingerprint: 1}, {Fingerprint: 2}})
 			return err
 		},
 		"delete of nothing": func(x *index.Index) error {
@@ -140,25 +131,19 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 	} {
 		release := make(chan bool)
 		var armed atomic.Bool
-		x, err := index.Open("ix",
-			&index.Options{FS: errorfs.Wrap(vfs.NewMem(),
-				errorfs.InjectorFunc(func(op errorfs.Op) error {
-					if armed.Load() && isSync(op) && strings.HasSuffix(op.Path, ".log") {
-						<-release
-					}
-					return nil
-				}))})
-		must(t, err)
-		must(t, x.Add(ctx, index.Document{Key: "old", Fingerprint: 0xffff << 44}))
+		x, err := index.Open("ix", &index.Options{FS: injectSyncs(vfs.NewMem(), &armed,
+			func() error {
+				<-release
+				return nil
+			})})
+		must(t, err, x.Add(ctx, index.Document{Key: "old", Fingerprint: 0xffff << 44}))
 		armed.Store(true)
-		var calls sync.WaitGroup
+		var calls errgroup.Group
 		var returned atomic.Int32
 		begin := func(call func(x *index.Index) error) {
-			calls.Go(func() {
-				if err := call(x); err != nil {
-					t.Error(err)
-				}
-				returned.Add(1)
+			calls.Go(func() error {
+				defer returned.Add(1)
+				return call(x)
 			})
 		}
 		begin(func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "original"}) })
@@ -171,8 +156,7 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 			t.Errorf("%s: %d calls returned before the sync", name, n)
 		}
 		close(release)
-		calls.Wait()
-		must(t, indextest.Problems(x), x.Close())
+		must(t, calls.Wait(), indextest.Problems(x), x.Close())
 	}
 }
 
@@ -190,78 +174,67 @@ func TestSyncIsDurable(t *testing.T) {
 // TestRecrawlDuringAnExpiry recrawls a page while documents with its old time are removed. The
 // page must stay, at any moment of the expiry.
 func TestRecrawlDuringAnExpiry(t *testing.T) {
-	ctx := t.Context()
+	page := index.Document{Key: "page", Fingerprint: 5}
 	for at := range 6 {
-		now := int64(0)
-		x := index.OpenMem(t, index.Options{Now: func() time.Time { return time.Unix(now, 0) }})
-		must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5},
-			index.Document{Key: "old", Fingerprint: 0xffff << 40}))
-		now = 100
+		now := time.Unix(0, 0)
+		x := index.OpenMem(t, index.Options{Now: func() time.Time { return now }})
+		must(t, x.Add(t.Context(), page, index.Document{Key: "old", Fingerprint: 0xffff << 40}))
+		now = time.Unix(100, 0)
 		asks := 0
-		_, err := x.DeleteBefore(index.WhenAsked{ctx, func() {
+		_, err := x.DeleteBefore(index.WhenAsked{t.Context(), func() {
 			if asks++; asks == at+1 {
-				must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}))
+				must(t, x.Add(t.Context(), page))
 			}
 		}}, time.Unix(50, 0))
-		must(t, err)
 		if asks <= at { // there were fewer
-			must(t, x.Add(ctx, index.Document{Key: "page", Fingerprint: 5}))
+			must(t, x.Add(t.Context(), page))
 		}
-		d, found, err := x.Get(ctx, "page")
-		if err != nil || !found || d.Added.Unix() != 100 || x.Stats().Documents != 1 {
-			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents, %v", at+1,
-				d, found, x.Stats().Documents, err)
+		d, found, getErr := x.Get(t.Context(), "page")
+		must(t, err, getErr)
+		if !found || d.Added.Unix() != 100 || x.Stats().Documents != 1 {
+			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents", at+1, d,
+				found, x.Stats().Documents)
 		}
 	}
 }
 
-// The disk fails at one of the syncs of a long batch. The verdicts that come with the error
-// hold: what they say is stored is there after a crash, and they are not all.
+// TestVerdictsOfABatchThatFailsAreDurable lets the disk fail at one of the syncs of a long batch.
+// What the verdicts say that come with the error must be stored after a crash.
 func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
 	docs := make([]index.Document, 4000)
-	for i := range docs {
-		docs[i].Fingerprint = fingerprint.Fingerprint(rng.Uint64())
+	for i, fp := range testgen.Uniform(rand.New(rand.NewPCG(1, 1)), len(docs)) {
+		docs[i].Fingerprint = fingerprint.Fingerprint(fp)
 	}
 	lengths := map[int]bool{}
 	for fails := int64(1); fails <= 12; fails++ {
 		disk := crashfs.New()
 		var armed atomic.Bool
 		var syncs atomic.Int64
-		x, err := index.Open("ix",
-			&index.Options{FS: errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if armed.Load() && isSync(op) && strings.HasSuffix(op.Path, ".log") &&
-					syncs.Add(1) == fails {
-					return errorfs.ErrInjected
-				}
-				return nil
-			}))})
+		x, err := index.Open("index", &index.Options{FS: injectSyncs(disk, &armed, func() error {
+			if syncs.Add(1) == fails {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})})
 		must(t, err)
 		armed.Store(true)
-		verdicts, err := x.CheckAndAddBatch(context.Background(), docs)
-		if failed := syncs.Load() >= fails; failed != (err != nil) ||
-			failed == (len(verdicts) == len(docs)) {
-			t.Errorf("sync %d of %d fails: %d verdicts, %v", fails, syncs.Load(),
-				len(verdicts), err)
+		verdicts, err := x.CheckAndAddBatch(t.Context(), docs)
+		failed := syncs.Load() >= fails
+		if failed != (err != nil) || failed == (len(verdicts) == len(docs)) {
+			t.Errorf("sync %d of %d fails: %d verdicts, %v", fails, syncs.Load(), len(verdicts),
+				err)
 		}
 		lengths[len(verdicts)] = true
-		left := disk.CrashClone(vfs.CrashCloneCfg{})
+		left := index.OpenMem(t, index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 		x.Close() // it has failed
-		if x, err = index.Open("ix", &index.Options{FS: left, MustExist: true}); err != nil {
-			t.Fatal(err)
-		}
-		stored := map[uint64]index.Document{}
-		for d, err := range x.Documents(context.Background()) {
-			must(t, err)
-			stored[d.ID] = d
-		}
-		for i, v := range verdicts {
-			if v.Status != index.New || v.Document.ID == 0 || stored[v.Document.ID] != v.Document {
-				t.Fatalf("sync %d fails: of %d verdicts the one for document %d is %v, and it is "+
-					"lost", fails, len(verdicts), i, v.Status)
+		stored, err := indextest.AllDocuments(left)
+		must(t, err)
+		for i, v := range verdicts { // the IDs ascend from 1
+			if v.Status != index.New || i >= len(stored) || stored[i] != v.Document {
+				t.Fatalf("sync %d fails: verdict %d of %d, %v, is lost", fails, i, len(verdicts),
+					v.Status)
 			}
 		}
-		must(t, indextest.Problems(x), x.Close())
 	}
 	// a slow machine makes few syncs, since one sync covers all windows that wait
 	if len(lengths) < 2 {

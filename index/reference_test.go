@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/testenv"
@@ -53,6 +54,11 @@ func OpenMem(t testing.TB, opts Options) *Index {
 	t.Helper()
 	opts.Durability = NoSync
 	return openMem(t, opts)
+}
+
+// Injecting returns a file system that calls f before each operation, which fails with its error.
+func Injecting(fsys vfs.FS, f func(errorfs.Op) error) vfs.FS {
+	return errorfs.Wrap(fsys, errorfs.InjectorFunc(f))
 }
 
 // WhenAsked is a context that calls a function at each check.
