@@ -12,43 +12,35 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 var must = testenv.Must
 
-// world makes documents with clustered fingerprints, and labels of all classes.
+// world makes documents with clustered signatures, and labels of all classes.
 func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}
-		for range seeds {
-			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(rng.Uint64()),
-				Shingles: fingerprint.ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(),
-					rng.Uint64()}, Tokens: 100 + rng.IntN(40)}
-			if i > 0 && rng.IntN(2) == 0 { // near another one
-				other := docs[rng.IntN(i)].Signatures[len(d.Signatures)]
-				s.Fingerprint, s.Shingles = other.Fingerprint, other.Shingles
-				for range rng.IntN(12) {
-					s.Fingerprint ^= 1 << rng.IntN(64)
-				}
-				for range rng.IntN(100) {
+		binary.LittleEndian.PutUint64(d.tokens[:], uint64(rng.IntN(3*n))) // some are identical
+		docs = append(docs, d)
+		if a, b := rng.IntN(n), rng.IntN(n); a != b {
+			pairs = append(pairs, Pair{0.6 + 0.4*rng.Float64(), strconv.Itoa(a), strconv.Itoa(b)})
+		}
+	}
+	for range seeds {
+		for i, f := range testgen.Clustered(rng, n) {
+			s := fingerprint.Signature{Fingerprint: fingerprint.Fingerprint(f),
+				Tokens: 100 + rng.IntN(40)}
+			if rng.IntN(20) > 0 {
+				s.Shingles[0] = 1 // not zero
+				for range rng.IntN(40) {
 					s.Shingles[rng.IntN(4)] ^= 1 << rng.IntN(64)
 				}
 			}
-			if rng.IntN(20) == 0 {
-				s.Shingles = fingerprint.ShingleSignature{}
+			if rng.IntN(30) == 0 && len(docs[i].Signatures) == 0 {
+				s.Tokens = 0
 			}
-			d.Signatures = append(d.Signatures, s)
-		}
-		if rng.IntN(30) == 0 {
-			d.Signatures[0].Tokens = 0
-		}
-		binary.LittleEndian.PutUint64(d.tokens[:], uint64(rng.IntN(3*n))) // some are identical
-		docs = append(docs, d)
-	}
-	for range n {
-		a, b := rng.IntN(n), rng.IntN(n)
-		if a != b {
-			pairs = append(pairs, Pair{0.6 + 0.4*rng.Float64(), strconv.Itoa(a), strconv.Itoa(b)})
+			docs[i].Signatures = append(docs[i].Signatures, s)
 		}
 	}
 	return docs, pairs
