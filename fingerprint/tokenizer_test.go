@@ -168,7 +168,7 @@ func runePool() []rune {
 	return pool
 }
 
-// mixes are letters and the marks that may follow them. Some marks compose with some of the letters.
+// mixes are letters and the marks that may follow them. Some marks compose with some letters.
 var mixes = []struct{ letters, marks string }{
 	{"aeioudyjnkszAEIOUçêẹơưọıİßſª²½ŀŉǆﬁéǖṩKÅ",
 		"\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030c\u031b\u0323\u0327\u0328\u0331\u0338\u0344\u0345\u034f\u00ad\u200d"},

@@ -173,7 +173,7 @@ func writeFiles(t testing.TB, files map[string]string) (folder string) {
 	return folder
 }
 
-// describe returns the key of each record with its kind and content, or with the reason of its skip.
+// describe returns a text per record: its key, and its kind and content or the reason of its skip.
 func describe(records []Record) (texts []string) {
 	for _, rec := range records {
 		text := string(rec.Content)

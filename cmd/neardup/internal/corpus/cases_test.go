@@ -23,11 +23,9 @@ var caseFuncs = template.FuncMap{
 		return strings.Join(fields, "\r\n") + "\r\n\r\n"
 	},
 	"response": response,
-	"record": func(kind, uri, contentType, block string, fields ...string) string {
-		return record(kind, uri, contentType, block, fields...)
-	},
-	"length": func(line, file string) string { return withLength(file, line) },
-	"gzip":   gzipped, "zstd": zstded, "br": brotlied, "zlib": zlibbed, "deflate": deflated,
+	"record":   record,
+	"length":   func(line, file string) string { return withLength(file, line) },
+	"gzip":     gzipped, "zstd": zstded, "br": brotlied, "zlib": zlibbed, "deflate": deflated,
 	"xz": xzed,
 	"bz2": func() (string, error) {
 		b, err := os.ReadFile("testdata/lines.jsonl.bz2")
@@ -90,8 +88,8 @@ func position(n int, s string) int {
 // TestCases reads the inputs in testdata/cases.
 func TestCases(t *testing.T) {
 	commands := testenv.Commands{
-		"folder":      func(t *testing.T, in []string) []string { return readFolder(t, Detect, in) },
-		"warc-folder": func(t *testing.T, in []string) []string { return readFolder(t, WARC, in) },
+		"folder":      readFolder(Detect),
+		"warc-folder": readFolder(WARC),
 		"lists": func(t *testing.T, in []string) []string {
 			return describeList(readChunks(t, Options{}, folderOf(t, in), nil))
 		},
@@ -122,11 +120,14 @@ func folderOf(t *testing.T, lines []string) string {
 	return writeFiles(t, files)
 }
 
-func readFolder(t *testing.T, format Format, lines []string) []string {
-	folder := folderOf(t, lines)
-	texts := readInput(t, Options{Format: format}, folder)
-	texts = abbreviated(abbreviated(texts, page, "PAGE"), filepath.ToSlash(folder), "@")
-	return testenv.Quoted(texts)
+// readFolder returns a command that reads a folder.
+func readFolder(format Format) func(*testing.T, []string) []string {
+	return func(t *testing.T, lines []string) []string {
+		folder := folderOf(t, lines)
+		texts := readInput(t, Options{Format: format}, folder)
+		texts = abbreviated(abbreviated(texts, page, "PAGE"), filepath.ToSlash(folder), "@")
+		return testenv.Quoted(texts)
+	}
 }
 
 // describeList returns the number, the fingerprint and the key of each line of a list, and then the
@@ -144,16 +145,18 @@ func describeList(all []listed, skips []Record, broken error) (texts []string) {
 	return texts
 }
 
-// readList reads a list as chunks, in pieces of two sizes, and as records.
-func readList(t *testing.T, format Format, input string) []string {
-	opts := Options{Format: format}
-	var results [][]string
-	for _, size := range []int{1000, 1 << 30} {
-		all, skips, broken := readChunks(t, opts, "-", pieces{strings.NewReader(input), size})
-		checkRecords(t, opts, input, all, len(skips))
-		results = append(results, describeList(all, skips, broken))
+// readList returns a command that reads a list as chunks, in pieces of two sizes, and as records.
+func readList(format Format) func(*testing.T, string) []string {
+	return func(t *testing.T, input string) []string {
+		opts := Options{Format: format}
+		var results [][]string
+		for _, size := range []int{1000, 1 << 30} {
+			all, skips, broken := readChunks(t, opts, "-", pieces{strings.NewReader(input), size})
+			checkRecords(t, opts, input, all, len(skips))
+			results = append(results, describeList(all, skips, broken))
+		}
+		return same(t, results...)
 	}
-	return same(t, results...)
 }
 
 // caseReaders are the commands in testdata/cases. Each returns a text per record of an input.
@@ -211,9 +214,7 @@ var caseReaders = map[string]func(t *testing.T, input string) []string{
 		}
 		return same(t, results...)
 	},
-	"list":    func(t *testing.T, in string) []string { return readList(t, Fingerprints, in) },
-	"decimal": func(t *testing.T, in string) []string { return readList(t, Decimal, in) },
-	"words":   func(t *testing.T, in string) []string { return readList(t, U64LE, in) },
+	"list": readList(Fingerprints), "decimal": readList(Decimal), "words": readList(U64LE),
 	"detect": func(t *testing.T, input string) []string {
 		name, head, _ := strings.Cut(input, " ")
 		format, problem := detectFormat(name, []byte(head))

@@ -172,7 +172,8 @@ func FuzzDetect(f *testing.F) {
 		f.Add(seed, "-")
 	}
 	f.Fuzz(func(t *testing.T, input, name string) {
-		if format, problem := detectFormat(name, []byte(input[:min(len(input), sniffBytes)])); (format == Detect) != (problem != nil) {
+		head := []byte(input[:min(len(input), sniffBytes)])
+		if format, problem := detectFormat(name, head); (format == Detect) != (problem != nil) {
 			t.Errorf("format %q and %v", format, problem)
 		}
 		readString(t, Options{MaxDocument: 1000}, input)

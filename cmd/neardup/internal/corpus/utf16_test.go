@@ -8,7 +8,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// An input in UTF-16 has the records of the same input in UTF-8. A short one needs a byte order mark.
+// An input in UTF-16 has the records of the same input in UTF-8. A short input needs a byte order
+// mark.
 func TestUTF16(t *testing.T) {
 	lines := strings.Repeat(`{"url":"u","text":"words, слова, 𐍈"}`+"\r\n", 3000)
 	array := "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\r\n", ",\n") + "]"
@@ -35,7 +36,8 @@ func TestUTF16(t *testing.T) {
 			for _, input := range []string{encoded, gzipped(encoded)} {
 				got := readString(t, Options{Format: c.format}, input)
 				if brief(got) != brief(want) || want[0].Skip != nil {
-					t.Errorf("%s, %v: got\n%.300swant\n%.300s", name, utf16, brief(got), brief(want))
+					t.Errorf("%s, %v: got\n%.300swant\n%.300s", name, utf16, brief(got),
+						brief(want))
 				}
 				if got[0].Kind != Fingerprint &&
 					!strings.HasSuffix(got[0].ContentType, "charset=utf-8") {

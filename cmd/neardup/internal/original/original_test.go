@@ -90,12 +90,13 @@ func stored(t *testing.T, content string) string {
 // Records are as they were in their files. A gzip member that consists of one record is copied, and
 // all other records of a compressed archive are compressed.
 func TestBytesAsTheyWere(t *testing.T) {
-	const lines = `{"id":1,"text":"\u00e9 a"}` + "\r\n \t" + `{ "id" : 2, "text":"b` + "\xff" + `"} ` +
-		"\n\n\nno object\n" + `{"id":3,"text":"c"}`
+	const lines = `{"id":1,"text":"\u00e9 a"}` + "\r\n \t" + `{ "id" : 2, "text":"b` + "\xff" +
+		`"} ` + "\n\n\nno object\n" + `{"id":3,"text":"c"}`
 	keptLines := strings.Replace(lines, "\n\nno object\n", "", 1) + "\n"
 	archive, kept := info+small+other+large, info+small+large
 	i, s, l := stored(t, info), stored(t, small), stored(t, large)
-	withLines := stored(t, small+"\r\n\r\n")
+	withLines, cut := stored(t, small+"\r\n\r\n"), large[:len(large)-100]
+	halves := stored(t, small[:200]) + stored(t, small[200:])
 	for name, test := range map[string]struct {
 		input, output string
 		members       int    // of the output; 0 if it is not compressed
@@ -105,16 +106,18 @@ func TestBytesAsTheyWere(t *testing.T) {
 		"lines with a byte order mark": {"\xef\xbb\xbf" + lines, keptLines, 0, ""},
 		"lines gzipped":                {gzipped(lines), keptLines, 0, ""},
 		"archive":                      {archive, kept, 0, ""},
-		"truncated archive":            {info + small + large[:len(large)-100], info + small, 0, ""},
+		"truncated archive":            {info + small + cut, info + small, 0, ""},
 		"archive of one member":        {gzipped(archive), kept, 3, ""},
 		"archive in Zstandard":         {zstded(archive), kept, 3, ""},
 		"archive of members":           {i + s + stored(t, other) + l, kept, 3, i + s + l},
 		"two records in a member": {i + stored(t, small+small) + s,
 			info + small + small + small, 4, i},
-		"a record in two members":       {stored(t, small[:200]) + stored(t, small[200:]), small, 1, ""},
+		"a record in two members":       {halves, small, 1, ""},
 		"an empty line before a record": {stored(t, "\r\n"+small) + i, small + info, 2, ""},
-		"empty lines after a record":    {withLines + i, small + "\r\n\r\n" + info, 2, withLines + i},
-		"empty members":                 {gzipped("") + s + gzipped("") + i, small + info, 2, s + i},
+		"empty lines after a record": {withLines + i, small + "\r\n\r\n" + info, 2,
+			withLines + i},
+		"empty members": {gzipped("") + s + gzipped("") + i, small + info, 2,
+			s + i},
 	} {
 		output, members := written(t, readAll(t, test.input)), 0
 		if !strings.HasPrefix(output, test.copied) {
