@@ -120,25 +120,6 @@ func TestMissingDirectory(t *testing.T) {
 	}
 }
 
-func TestHeaderStays(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	makeStore(t, dir)
-	for way, opts := range everyWay() {
-		opts.Create = &Meta{Plan: "another", Analyzer: "another"}
-		s, err := Open(dir, opts)
-		if err != nil {
-			t.Fatal(way, err)
-		}
-		if got := s.Meta(); got.Plan != "plan" || got.Analyzer != "analyzer" ||
-			got.Counters != (Counters{NextID: 1}) {
-			t.Errorf("%s: %+v", way, got)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(way, err)
-		}
-	}
-}
-
 // TestLockedByThisProcess opens a store twice, by each name that its directory has. POSIX locks do
 // not hold within a process, and the first Close of a file releases them.
 func TestLockedByThisProcess(t *testing.T) {

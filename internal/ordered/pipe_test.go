@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // TestResultsComeInOrder tests the order of values and results of tasks. A worker must have one
@@ -88,28 +86,6 @@ func TestTasksWaitForWorkers(t *testing.T) {
 		if v, ok, err := p.Next(); v != i || !ok || err != nil {
 			t.Fatal(v, ok, err)
 		}
-	}
-}
-
-func TestSendFromManyGoroutines(t *testing.T) {
-	sum := 0
-	for v, err := range All(t.Context(), 0, 2, func(p *Pipe[int]) error {
-		var group sync.WaitGroup
-		for i := range 8 {
-			group.Go(func() {
-				for range 100 {
-					testenv.Must(t, p.Send(i))
-				}
-			})
-		}
-		group.Wait()
-		return nil
-	}) {
-		testenv.Must(t, err)
-		sum += v
-	}
-	if sum != 2800 {
-		t.Errorf("the sum is %d", sum)
 	}
 }
 
