@@ -7,10 +7,8 @@
 package block
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"unsafe"
 
 	"github.com/neardup/neardup/internal/fault"
@@ -148,112 +146,6 @@ func (b *Block) Positions(first, last uint64) (from, to int, ok bool) {
 
 // minTellingLows is the width of low bits from which comparing them is useful.
 const minTellingLows = 16
-
-// Comparison compares low bits with a fingerprint. It is not safe for concurrent use.
-type Comparison struct {
-	fp     uint64
-	k      int
-	width  uint // of the low bits that fields is for; 0: none
-	fields [8]field
-}
-
-// field is the position of one of eight fields, which have width bytes together. The position is
-// the same in every group of eight, so no field must be shifted.
-type field struct {
-	place       uintptr // of the word around it
-	query, mask uint64  // as they lie in that
-}
-
-// Begin begins a comparison. Fingerprints that differ from fp in at most k bits are near.
-func (c *Comparison) Begin(fp uint64, k int) {
-	if c.fp != fp || c.k != k {
-		c.fp, c.k, c.width = fp, k, 0
-	}
-}
-
-// prepare prepares the comparison for low bits of a width.
-func (c *Comparison) prepare(width uint) {
-	c.width = width
-	up := (64 - width) & 63
-	for i := range c.fields {
-		last := uint(i+1)*width - 1 // highest bit of the field
-		down := ^last & 7
-		c.fields[i] = field{uintptr(last >> 3), c.fp << up >> down, ^uint64(0) << up >> down}
-	}
-}
-
-// AppendNear appends the positions between from (inclusive) and to (exclusive) whose low bits are
-// near.
-func (b *Block) AppendNear(dst []int, from, to int, c *Comparison) []int {
-	lows, i := b.data[b.lows:b.end], from
-	if to-from >= manyLows {
-		dst, i = b.appendNearEights(dst, from, to, c)
-	}
-	for query := c.fp & b.lowMask(); i < to; i++ {
-		if bits.OnesCount64(packedField(lows, i, b.width)^query) <= c.k {
-			dst = append(dst, i)
-		}
-	}
-	return dst
-}
-
-// appendNearEights is AppendNear for groups of eight positions. It stops after the last complete
-// group, or after the group that contains to, and returns the end.
-func (b *Block) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
-	lows, width := b.data[b.lows:b.end], b.width
-	if c.width != width {
-		c.prepare(width)
-	}
-	k := c.k
-	end = min((to+7)/8, (len(lows)-7)/int(width)) * 8
-	// The words exist: openEliasFano checks this for positions below Len, and end for groups of
-	// eight.
-	eight := unsafe.Add(unsafe.Pointer(unsafe.SliceData(lows)), from/8*int(width))
-	for i := from &^ 7; i < end; i += 8 {
-		found := uint(0) // without a loop: that would take a fifth longer
-		if c.distance(eight, 0) <= k {
-			found |= 1 << 0
-		}
-		if c.distance(eight, 1) <= k {
-			found |= 1 << 1
-		}
-		if c.distance(eight, 2) <= k {
-			found |= 1 << 2
-		}
-		if c.distance(eight, 3) <= k {
-			found |= 1 << 3
-		}
-		if c.distance(eight, 4) <= k {
-			found |= 1 << 4
-		}
-		if c.distance(eight, 5) <= k {
-			found |= 1 << 5
-		}
-		if c.distance(eight, 6) <= k {
-			found |= 1 << 6
-		}
-		if c.distance(eight, 7) <= k {
-			found |= 1 << 7
-		}
-		for ; found != 0; found &= found - 1 {
-			if at := i + bits.TrailingZeros(found); at >= from && at < to {
-				dst = append(dst, at)
-			}
-		}
-		eight = unsafe.Add(eight, width)
-	}
-	return dst, end
-}
-
-func (c *Comparison) distance(eight unsafe.Pointer, i int) int {
-	f := &c.fields[i]
-	word := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(eight, f.place))[:])
-	return bits.OnesCount64((word ^ f.query) & f.mask)
-}
-
-// manyLows is the number of fingerprints from which prepare pays. It is above 8, so that the last
-// complete group of eight ends after the first fingerprint.
-const manyLows = 16
 
 // Prefetch begins to load the low bits of these positions into the cache of the processor.
 func (b *Block) Prefetch(from, to int) {
