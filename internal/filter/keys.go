@@ -116,7 +116,7 @@ func (k *KeySet) extend() {
 	k.room = k.next
 }
 
-// addedTogether is the number of hashes whose cache lines Add fetches together.
+// addedTogether is the number of hashes whose cache lines Add prefetches together.
 const addedTogether = 128
 
 // Add adds hashes. A writer must call Add before its entries become visible.
@@ -128,7 +128,7 @@ func (k *KeySet) Add(hashes ...uint64) {
 	defer k.mu.Unlock()
 	for some := range slices.Chunk(hashes, addedTogether) {
 		for _, p := range *k.generations.Load() {
-			p.fetch(some)
+			p.prefetch(some)
 		}
 		for _, hash := range some {
 			k.add(hash)

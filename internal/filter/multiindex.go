@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/neardup/neardup/internal/offheap"
+	"github.com/neardup/neardup/internal/prefetch"
 )
 
 // multiIndex searches fingerprints in memory by Hamming distance. It is a multi-index
@@ -284,7 +285,7 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 	return near, true
 }
 
-// buckets is a group of buckets that a search fetches together, so that the cache misses overlap.
+// buckets is a group of buckets that a search prefetches together, so that the cache misses overlap.
 type buckets struct {
 	size  [32]uint32
 	first [32]*uint64
@@ -301,7 +302,7 @@ func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 			s.n = 0
 			return dst
 		}
-		fetch(unsafe.Slice(first, s.size[i]))
+		prefetch.Bytes(unsafe.Pointer(first), 8*uintptr(s.size[i]))
 	}
 	for i, first := range s.first[:s.n] {
 		for _, other := range unsafe.Slice(first, s.size[i]) {
@@ -312,13 +313,6 @@ func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	}
 	s.n = 0
 	return dst
-}
-
-// fetch loads the cache lines of fingerprints. The processor does not wait for them.
-func fetch(fps []uint64) {
-	for i := 0; i < len(fps); i += 8 {
-		atomic.LoadUint64(&fps[i])
-	}
 }
 
 // foundBefore reports whether a table before table i finds a fingerprint that differs in these

@@ -4,6 +4,9 @@ import (
 	"math/bits"
 	"runtime"
 	"sync/atomic"
+	"unsafe"
+
+	"github.com/neardup/neardup/internal/prefetch"
 )
 
 // balls holds, for a distance and a 6-bit number, the set of 6-bit numbers within the distance.
@@ -25,7 +28,7 @@ var balls = func() (balls [GroupBits + 1][64]uint64) {
 // flipped bits: permuted ^ mask begins with the prefix. The mask of the fingerprint's own
 // prefix is 0. The order is not specified.
 //
-// With radius 0 or 1, all cache lines are fetched before the first one is used, so that
+// With radius 0 or 1, all cache lines are prefetched before the first one is used, so that
 // the cache misses overlap.
 func (f *Prefix) AppendCandidates(dst []uint64, permuted uint64, radius int) []uint64 {
 	radius = min(max(radius, 0), f.prefix)
@@ -80,7 +83,7 @@ func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []
 	for i := range n {
 		l := chooser.lineOf(group ^ 1<<((from+i)&63))
 		at[i&63] = l
-		atomic.LoadUint64(&lines[l][0]) // loads the cache line; the processor does not wait for it
+		prefetch.Bytes(unsafe.Pointer(&lines[l]), lineBytes)
 	}
 	dst = f.appendMembers(dst, f.members(group, balls[1][low&63]), flips, low)
 	for i, l := range at[:n] {

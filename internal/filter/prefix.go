@@ -14,8 +14,10 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/neardup/neardup/internal/offheap"
+	"github.com/neardup/neardup/internal/prefetch"
 )
 
 // Prefix reports whether a table may hold a fingerprint with some prefix, which is the
@@ -231,30 +233,29 @@ func setBits(word *uint64, mask uint64) {
 	}
 }
 
-// addAhead is the number of fingerprints whose lines AddAll fetches together.
+// addAhead is the number of fingerprints whose lines AddAll prefetches together.
 const addAhead = 32
 
-// AddAll adds several fingerprints. It is faster than Add, since it fetches their cache
-// lines together. Sorted fingerprints are faster still.
+// AddAll adds several fingerprints. It is faster than Add, since it prefetches their
+// cache lines together. Sorted fingerprints are faster still.
 func (f *Prefix) AddAll(permuted []uint64) {
 	for batch := range slices.Chunk(permuted, addAhead) {
-		f.fetch(batch)
+		f.prefetch(batch)
 		for _, fp := range batch {
 			f.Add(fp)
 		}
 	}
 }
 
-// fetch loads the cache lines of fingerprints. The processor does not wait for them.
-func (f *Prefix) fetch(permuted []uint64) {
-	defer runtime.KeepAlive(f)
+// prefetch begins to load the cache lines of fingerprints.
+func (f *Prefix) prefetch(permuted []uint64) {
 	for _, fp := range permuted {
 		group, _ := f.split(fp)
-		if f.form == filterBits {
-			atomic.LoadUint64(&f.lines[group>>3][group&7])
-		} else {
-			atomic.LoadUint64(&f.lines[f.chooser.lineOf(group)][0])
+		line := group >> 3
+		if f.form == filterBlocked {
+			line = f.chooser.lineOf(group)
 		}
+		prefetch.Bytes(unsafe.Pointer(&f.lines[line]), lineBytes)
 	}
 }
 
