@@ -260,7 +260,8 @@ func TestServeFewOpenFiles(t *testing.T) {
 		wg.Go(func() {
 			c, err := client.Open(t.Context(), s.address, &client.Options{RetryFor: -1})
 			if err == nil {
-				_, err = c.Check(t.Context(), client.Page{URL: fmt.Sprint(n), Body: []byte("words")})
+				_, err = c.Check(t.Context(),
+					client.Page{URL: fmt.Sprint(n), Body: []byte("words")})
 				c.Close()
 			}
 			if err != nil {

@@ -27,7 +27,8 @@ func TestServeTLS(t *testing.T) {
 	private, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
 	must(t, err)
 	pemFile := func(kind string, content []byte) string {
-		return writeFile(t, "pem", string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})))
+		return writeFile(t, "pem",
+			string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})))
 	}
 	server := startServe(t, "--index", filepath.Join(t.TempDir(), "ix"),
 		"--tls-cert", pemFile("CERTIFICATE", own.Certificate[0]),
@@ -44,7 +45,8 @@ func TestServeTLS(t *testing.T) {
 			strings.NewReader(strings.Repeat(line, 1000)))
 		must(t, err)
 		said, err := io.ReadAll(r.Body)
-		if err != nil || r.Proto != protocol || !strings.Contains(string(said), `"verdict":"new"`) ||
+		if err != nil || r.Proto != protocol ||
+			!strings.Contains(string(said), `"verdict":"new"`) ||
 			strings.Count(string(said), `"verdict":"unchanged"`) != 999 {
 			t.Errorf("%s, want %s: %.2000q, %v", r.Proto, protocol, said, err)
 		}

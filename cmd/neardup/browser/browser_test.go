@@ -138,10 +138,14 @@ func (b *tab) has(parts ...string) {
 	}
 }
 
-// faults is a script that returns the faults of a page in accessibility.
-//
-//go:embed testdata/faults.js
-var faults string
+// faults is a script that returns the faults of a page in accessibility. fetch is a script that
+// checks a page.
+var (
+	//go:embed testdata/faults.js
+	faults string
+	//go:embed testdata/fetch.js
+	fetch string
+)
 
 // check checks a page on a wide and on a narrow screen, light and dark, and makes a screenshot of
 // each.
@@ -168,6 +172,14 @@ func (b *tab) check(name string) {
 	}
 	b.shown(1100, "light")
 	b.clean(name)
+}
+
+// visit opens a page, which must have some parts, and checks it.
+func (b *tab) visit(name, address string, parts ...string) {
+	b.Helper()
+	b.run(chromedp.Navigate(address))
+	b.has(parts...)
+	b.check(name)
 }
 
 // shown sets the width of the screen and the preferred color scheme.
@@ -209,7 +221,11 @@ func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
 // hostile is a key and a text that would run a script, close an element, load a file or reverse the
 // text.
-const hostile = `http://evil.example/"><script>alert('key')</script><img src=http://evil.example/x onerror=alert(1)>javascript:alert(1)</style>` + "\u202e"
+const hostile = `http://evil.example/"><script>alert('key')</script>` +
+	`<img src=http://evil.example/x onerror=alert(1)>javascript:alert(1)</style>` + "\u202e"
+
+// pasted is the text of a page with a number.
+const pasted = "a text with the number %d of some words that follow each other"
 
 // documents writes JSON lines. Every third document is a copy of the previous one with a few other
 // words.
@@ -274,10 +290,8 @@ func TestPages(t *testing.T) {
 	}
 	address := serve(t, "--index", dir, "--archive", file)
 	for i := range 40 {
-		body := fmt.Sprintf(
-			`{"key":"http://new.example/%d","text":"a text with the number %d of some words that follow each other"}`, i%30, i/2)
-		answer, err := http.Post(address+"/v1/check", "application/x-ndjson",
-			strings.NewReader(body))
+		answer, err := http.Post(fmt.Sprint(address, "/v1/check?key=http://new.example/", i%30),
+			"text/plain", strings.NewReader(fmt.Sprintf(pasted, i/2)))
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%v: %v", err, answer)
 		}
@@ -285,9 +299,7 @@ func TestPages(t *testing.T) {
 	}
 	b := newTab(t, address)
 
-	b.run(chromedp.Navigate(address))
-	b.has("documents stored", "duplicate", "documents, by --archive")
-	b.check("overview")
+	b.visit("overview", address, "documents stored", "duplicate", "documents, by --archive")
 
 	// The keyboard suffices: the first tab stop is the link to the content.
 	b.run(chromedp.KeyEvent(kb.Tab))
@@ -305,8 +317,7 @@ func TestPages(t *testing.T) {
 	b.check("compare")
 
 	b.run(chromedp.Navigate(address+"/search"), chromedp.Click(css("summary")),
-		chromedp.SendKeys(css("#text"), "a text with the number 7 of some words that follow each "+
-			"other"), chromedp.Click(css("form[method=post] button")),
+		chromedp.SendKeys(css("#text"), fmt.Sprintf(pasted, 7)), chromedp.Click(css("form[method=post] button")),
 		chromedp.WaitVisible(css(".hex")))
 	b.has("Duplicate", "because it matches", "http://new.example/")
 	b.check("pasted")
@@ -325,25 +336,14 @@ func TestPages(t *testing.T) {
 	b.run(chromedp.Click(css(`th a[href^="/compare"]`)), chromedp.WaitVisible(css(".diff")))
 	b.has("<script>alert('key')</script>", "changed")
 	b.check("hostile-compare")
-	b.run(chromedp.Navigate(address+"/groups?host=evil.example"),
-		chromedp.WaitVisible(css(".pair")))
-	b.check("hostile-groups")
-	b.run(chromedp.Navigate(address+"/groups?host=%3Cscript%3Ealert(1)%3C/script%3E"),
-		chromedp.WaitVisible(css("h2")))
-	b.check("hostile-host")
-
-	b.run(chromedp.Navigate(address + "/compare?a=nothere&b=nothere"))
-	b.has("No document has the key nothere")
-	b.check("compare-none")
+	b.visit("hostile-groups", address+"/groups?host=evil.example", "<script>alert('key')</script>")
+	b.visit("hostile-host", address+"/groups?host=%3Cscript%3Ealert(1)%3C/script%3E", "<script>")
+	b.visit("compare-none", address+"/compare?a=nothere&b=nothere",
+		"No document has the key nothere")
 
 	// A script of a page of this server can call it.
 	b.run(chromedp.Navigate(address + "/openapi.json"))
-	if verdict := value(b, chromedp.Evaluate[string](`(async () => {
-		const url = '/v1/check?key=' + encodeURIComponent('http://new.example/fetched');
-		const headers = {'Content-Type': 'text/html'};
-		const answer = await fetch(url, {method: 'POST', headers, body: '<p>a page that fetch sends'});
-		return (await answer.json()).verdict;
-	})()`, chromedp.EvalAwaitPromise)); verdict != "new" {
+	if verdict := value(b, chromedp.Evaluate[string](fetch, chromedp.EvalAwaitPromise)); verdict != "new" {
 		t.Errorf("fetch returned the verdict %q", verdict)
 	}
 }
@@ -365,9 +365,8 @@ func TestReport(t *testing.T) {
 				t.Fatalf("%v: %.2000s", err, out)
 			}
 			b := newTab(t, "file://")
-			b.run(chromedp.Navigate("file://" + report))
-			b.has("Verdicts on documents", "Distances", "Just inside the limits")
-			b.check(name)
+			b.visit(name, "file://"+report, "Verdicts on documents", "Distances",
+				"Just inside the limits")
 			if info, err := os.Stat(report); err != nil || info.Size() > 1<<20 {
 				t.Errorf("%d bytes, %v", info.Size(), err)
 			}

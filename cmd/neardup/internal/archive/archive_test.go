@@ -86,7 +86,8 @@ func TestRefused(t *testing.T) {
 	}
 	for name, want := range map[string]error{"lines.jsonl.gz": ErrNotSeekable,
 		"whole.warc.gz": ErrNotSeekable, "": ErrNotSeekable, "page.html": corpus.ErrNoOriginals} {
-		_, err := Open(t.Context(), []string{filepath.Join(dir, name)}, check.DefaultSigner(), hidden)
+		_, err := Open(t.Context(), []string{filepath.Join(dir, name)}, check.DefaultSigner(),
+			hidden)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v", name, err)
 		}
