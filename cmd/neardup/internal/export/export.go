@@ -135,7 +135,7 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
 		case err != io.EOF: // for example a wrong checksum of a compressed file
 			fail(want+2, fmt.Errorf(
-				"behind the %d documents that its first line promises: %w", want, err))
+				"after the %d documents that its first line promises: %w", want, err))
 		}
 	}
 }
