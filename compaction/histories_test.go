@@ -13,6 +13,7 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/plan"
+	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"pgregory.net/rapid"
@@ -254,4 +255,150 @@ func TestHistoriesMatchModel(t *testing.T) {
 		}
 		h.must(t, d.open(), step{what: "close"})
 	})
+}
+
+// exactness returns steps that load, add and remove n documents of all data sets, compact the index
+// under the next plan, and add and remove more. Queries follow each of these steps.
+func exactness(r *rand.Rand, n, most int, plans ...*plan.Plan) (steps []step) {
+	d := &drawer{source: r}
+	keyed, fps := 0, []uint64(nil) // of all documents so far
+	draw := func(n int) []index.Document {
+		var all []uint64
+		for _, set := range testgen.Sets(r, n) {
+			all = append(all, set.Fingerprints...)
+		}
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		fps = append(fps, all[:n]...)
+		docs := bare(all[:n])
+		for i := range docs {
+			if r.IntN(3) == 0 {
+				docs[i].Key, docs[i].Scope = fmt.Sprint("page ", keyed), pick(r, "", "", "a")
+				docs[i].Shingles = fingerprint.ShingleSignature{2: uint64(r.IntN(3))}
+				keyed++
+			}
+		}
+		return docs
+	}
+	opts := d.open().open
+	opts.MaxShingleDistance, opts.Durability = 1, index.NoSync
+	if max(plans[0].Probes(), plans[1].Probes()) > manyProbes && !testenv.Long() {
+		opts.FilterBytes, opts.CacheBytes = 0, 0
+	}
+	work := compaction.Options{MemoryBytes: 1, FilterBytes: pick[int64](r, 0, -1, 1000, 1<<16)}
+	made := opts
+	made.Plan, work.Plan = plans[0], plans[1]
+	steps = []step{{what: "load", docs: draw(n * 3 / 4), open: made, work: work}}
+	for i, p := range plans {
+		if i > 0 {
+			steps = append(steps, step{what: "compact", work: work})
+		}
+		session := []step{{what: "add", docs: draw(n / 4)}, {what: "delete"}}
+		for key := range keyed {
+			if r.IntN(2) == 0 {
+				session[1].keys = append(session[1].keys, fmt.Sprint("page ", key))
+			}
+		}
+		queries := bare(testgen.Queries(r, fps, max(1, min(most, 4*manyProbes/p.Probes())),
+			p.MaxDistance))
+		scoped, similar := slices.Clone(queries), slices.Clone(queries)
+		scoped[0].Scope, similar[0].Shingles = "a", fingerprint.ShingleSignature{2: 1}
+		for _, method := range []string{oneByOne, "each", "scanned", ""} {
+			q := step{what: "query", method: method, k: p.MaxDistance, docs: queries}
+			limited, in, like, none := q, q, q, q
+			limited.k, limited.limit = r.IntN(p.MaxDistance+1), 1+r.IntN(2)
+			in.docs, like.docs = scoped[:1+len(queries)/4], similar[:1+len(queries)/4]
+			none.docs = nil
+			session = append(session, q, limited, in, like, none)
+		}
+		steps = append(steps, opened(opts, session...)...)
+	}
+	return steps
+}
+
+// TestQueryIsExact compares designs for every k up to 10 with brute force: by default every sixth
+// one, in CI every third.
+func TestQueryIsExact(t *testing.T) {
+	size, tables, every := testenv.Number(400, 400, 400, 10_000), testenv.Number(16, 16, 16, 100),
+		uint64(testenv.Number(6, 6, 3, 1))
+	if testenv.Race {
+		size, tables, every = 300, 4, 24
+	}
+	s := testenv.Seed(t)
+	plans := plansOf(t, 0, 10, func(p *plan.Plan) bool { return len(p.Tables) <= tables })
+	for i, p := range plans {
+		if uint64(i)%every != s%every {
+			continue
+		}
+		t.Run(fmt.Sprintf("k=%d,tables=%d,%d", p.MaxDistance, len(p.Tables), i),
+			func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(s, uint64(i)))
+				newHistory(vfs.NewMem()).must(t, exactness(r, max(300, size*3/(2+len(p.Tables))),
+					testenv.Number(20, 40, 60, 100), p, plans[r.IntN(len(plans))])...)
+			})
+	}
+}
+
+// TestRemovedDocumentsAreDropped recrawls every page ten times with changed text, deletes 90 % of
+// the pages, and compacts. The index must then equal one that only ever had the remaining
+// documents: no removed IDs, the same entries and the same size. The histories check answers.
+func TestRemovedDocumentsAreDropped(t *testing.T) {
+	if testenv.Race {
+		t.Skip("takes long, and is one goroutine")
+	}
+	const crawls = 10
+	n := testenv.Number(1000, 5000, 20_000, 1_000_000)
+	for _, packed := range []bool{false, true} {
+		ctx, r := t.Context(), rand.New(rand.NewPCG(testenv.Seed(t), 1))
+		opts := index.Options{FS: vfs.NewMem(), Durability: index.NoSync,
+			Now: func() time.Time { return epoch }}
+		x, err := index.Open("ix", &opts)
+		must(t, err)
+		var docs []index.Document
+		for crawl := range 1 + crawls {
+			docs = bare(testgen.Uniform(r, n))
+			for i := range docs {
+				docs[i].Key = fmt.Sprint("http://a.example/", i)
+			}
+			for some := range slices.Chunk(docs, 1000) {
+				_, err := x.CheckAndAddBatch(ctx, some)
+				must(t, err)
+			}
+			if packed && crawl == 0 {
+				_, err = compaction.Compact(ctx, x, compaction.Options{})
+				must(t, err)
+			}
+		}
+		rest := docs[:n/10]
+		var keys []string
+		for _, d := range docs[n/10:] {
+			keys = append(keys, d.Key)
+		}
+		removed, err := x.Delete(ctx, keys...)
+		must(t, err)
+		if s := x.Stats(); removed != len(keys) || s.Removed != uint64(crawls*n+removed) ||
+			s.Documents != uint64(len(rest)) {
+			t.Errorf("%d removed of %d: %+v", removed, len(keys), s)
+		}
+		_, err = compaction.Compact(ctx, x, compaction.Options{})
+		must(t, err)
+		if s := x.Stats(); s.Removed != 0 || s.Live != 0 || s.Packed != uint64(len(rest)) ||
+			s.Documents != uint64(len(rest)) {
+			t.Errorf("after the compaction: %+v", s)
+		}
+		must(t, indextest.Problems(x), x.Close())
+
+		// Compact leaves deleted records to Pebble. Run drops them.
+		got, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS})
+		must(t, err)
+		opts.FS = vfs.NewMem()
+		x, err = index.Open("ix", &opts)
+		must(t, err, x.Add(ctx, rest...), x.Close())
+		want, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS})
+		must(t, err)
+		if got.BytesAfter > want.BytesAfter*11/10+8<<10 {
+			t.Errorf("%d bytes on disk, and %d in an index of the remaining documents alone",
+				got.BytesAfter, want.BytesAfter)
+		}
+	}
 }

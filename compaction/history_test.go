@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/neardup/neardup/internal/rewrite"
 	"github.com/neardup/neardup/internal/testing/indextest"
 	"github.com/neardup/neardup/internal/testing/testenv"
+	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"github.com/neardup/neardup/store"
 )
@@ -482,7 +482,7 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	}
 	opts := s.open
 	opts.FS, opts.Now = h.fs, func() time.Time { return h.now }
-	report, err := compaction.Load(h.ctx, "ix", seqOf(s.docs, nil),
+	report, err := compaction.Load(h.ctx, "ix", testgen.Sequence(s.docs),
 		compaction.LoadOptions{Index: opts, KeepAdded: s.keep, MemoryBytes: s.work.MemoryBytes,
 			Progress: s.work.Progress})
 	err = wrongly(err, [2]uint64{report.Loaded, report.Replaced},
@@ -516,19 +516,6 @@ func (s *state) load(keepAdded bool, docs ...index.Document) (replaced int) {
 		}
 	}
 	return n - len(s.Docs)
-}
-
-func seqOf(docs []index.Document, last error) iter.Seq2[index.Document, error] {
-	return func(yield func(index.Document, error) bool) {
-		for _, d := range docs {
-			if !yield(d, nil) {
-				return
-			}
-		}
-		if last != nil {
-			yield(index.Document{}, last)
-		}
-	}
 }
 
 // seen returns the state of an open index and verifies the index.

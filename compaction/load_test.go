@@ -3,13 +3,16 @@ package compaction_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -101,7 +104,7 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	for name, want := range map[string]error{check.DefaultSigner().Name(): index.ErrNoText,
 		"phash 64": nil, "": nil} {
 		opts := index.Options{FS: vfs.NewMem(), Analyzer: name}
-		_, err := compaction.Load(t.Context(), "ix", seqOf(docs, nil),
+		_, err := compaction.Load(t.Context(), "ix", testgen.Sequence(docs),
 			compaction.LoadOptions{Index: opts})
 		if !errors.Is(err, want) {
 			t.Errorf("analyzer %q: %v", name, err)
@@ -168,12 +171,15 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 			docs iter.Seq2[index.Document, error]
 			want error
 		}{
-			"error": {seqOf(docs, unreadable), unreadable},
-			"large scope": {seqOf(append(docs[:n:n], index.Document{Scope: tooLarge}), nil),
+			"error": {func(yield func(index.Document, error) bool) {
+				testgen.Sequence(docs)(yield)
+				yield(index.Document{}, unreadable)
+			}, unreadable},
+			"large scope": {testgen.Sequence(append(docs[:n:n], index.Document{Scope: tooLarge})),
 				index.ErrTooLarge},
-			"full disk": {seqOf(append(docs[:n:n], index.Document{}), nil), syscall.ENOSPC},
+			"full disk": {testgen.Sequence(append(docs[:n:n], index.Document{})), syscall.ENOSPC},
 			"panic": {func(yield func(index.Document, error) bool) {
-				seqOf(docs, nil)(yield)
+				testgen.Sequence(docs)(yield)
 				panic(unreadable)
 			}, unreadable},
 		} {
@@ -205,5 +211,62 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 				t.Fatalf("%s after %d documents: %v", what, n, err)
 			}
 		}
+	}
+}
+
+// TestErrors tests that invalid options, and an index that is missing or open, are refused, and
+// that nothing is created.
+func TestErrors(t *testing.T) {
+	ctx, fsys := t.Context(), vfs.NewMem()
+	x, err := index.Open("ix", &index.Options{FS: fsys, Analyzer: "one"})
+	must(t, err, x.Add(ctx, index.Document{}))
+	run := func(dir string, o compaction.Options) error {
+		o.FS = fsys
+		_, err := compaction.Run(ctx, dir, o)
+		return err
+	}
+	load := func(dir string, memory int64, o index.Options) error {
+		o.FS = fsys
+		_, err := compaction.Load(ctx, dir, func(func(index.Document, error) bool) {
+			t.Error("Load asks for documents")
+		}, compaction.LoadOptions{Index: o, MemoryBytes: memory})
+		return err
+	}
+	repair := func(dir, dest string, o compaction.Options) error {
+		o.FS = fsys
+		_, err := compaction.Repair(ctx, dir, dest, compaction.RepairOptions{Options: o})
+		return err
+	}
+	refused := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) && !strings.Contains(fmt.Sprint(err), want.Error()) {
+			t.Errorf("%s: error %v, want %v", what, err, want)
+		}
+	}
+	refused("Run of no index", run("new", compaction.Options{}), fs.ErrNotExist)
+	refused("Run of an open index", run("ix", compaction.Options{}), index.ErrLocked)
+	refused("Load into an open index", load("ix", 0, index.Options{}), index.ErrLocked)
+	memory := errors.New("MemoryBytes is -1")
+	_, err = compaction.Compact(ctx, x, compaction.Options{MemoryBytes: -1})
+	refused("Compact", err, memory)
+	for what, p := range map[string]compaction.Policy{
+		"Share is -0.5":     {Share: -.5},
+		"Share is NaN":      {Share: math.NaN()},
+		"Every is -1s":      {Every: -time.Second},
+		"MemoryBytes is -1": {MemoryBytes: -1},
+		"MaxAge is -1h0m0s": {Expiry: index.Expiry{MaxAge: -time.Hour}},
+	} {
+		_, err := compaction.Background(ctx, x, p)
+		refused("Background", err, errors.New(what))
+	}
+	must(t, x.Close())
+	refused("Run", run("ix", compaction.Options{CacheBytes: -1}), errors.New("CacheBytes is -1"))
+	refused("Load", load("new", -1, index.Options{}), memory)
+	refused("Repair", repair("ix", "new", compaction.Options{MemoryBytes: -1}), memory)
+	refused("another k", load("ix", 0, index.Options{MaxDistance: 5}), index.ErrMismatch)
+	refused("another analyzer", load("ix", 0, index.Options{Analyzer: "other"}), index.ErrMismatch)
+	refused("read-only", load("ix", 0, index.Options{ReadOnly: true}), index.ErrReadOnly)
+	if _, err := fsys.Stat("new"); err == nil {
+		t.Error("a call that was refused has made an index")
 	}
 }

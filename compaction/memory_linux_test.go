@@ -40,7 +40,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	n := millions * 1_000_000
 	blocks := int64(millions) * 18 * mib // packed blocks take a bit more
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
-	_, err := compaction.Load(t.Context(), dir, seqOf(bare(testgen.Uniform(random, n)), nil),
+	_, err := compaction.Load(t.Context(), dir, testgen.Sequence(bare(testgen.Uniform(random, n))),
 		compaction.LoadOptions{Index: index.Options{MaxDistance: 6, ExpectedDocuments: int64(n)}})
 	must(t, err)
 	little := blocks * 8 / 9

@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,8 +10,8 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -132,17 +133,6 @@ func (f *flipped) damage(t *testing.T, names []string) (fsys *crashfs.FS, what, 
 		data), name
 }
 
-// kindOf returns the kind of a file for the counts.
-func kindOf(name string) string {
-	switch {
-	case strings.HasSuffix(name, ".sst"):
-		return "table"
-	case strings.HasSuffix(name, ".log"):
-		return "log"
-	}
-	return strings.ToLower(strings.SplitN(name, "-", 2)[0])
-}
-
 // outcome opens an index, reads everything, and returns the effect of the damage: "refused" by
 // Open, "found" by Verify, or "harmless". It returns an error for a wrong answer, and for an error
 // that does not name the damage.
@@ -203,35 +193,27 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	for range flips() {
 		fsys, what, name := f.damage(t, names)
 		outcome, err := f.outcome(fsys)
-		if err != nil && kindOf(name) == "table" {
+		kind := cmp.Or(path.Ext(name), name)
+		if err != nil && kind == ".sst" {
 			t.Errorf("%s: %s: %v", what, outcome, err)
 		}
-		counts[kindOf(name)+" "+outcome]++
+		counts[kind+" "+outcome]++
 	}
 	t.Log(counts)
 }
 
-// compare counts the documents of f that an index lacks. All others must be unchanged.
-func (f *flipped) compare(t *testing.T, what string, docs indextest.Documents) (missing uint64) {
-	t.Helper()
-	want := f.Docs.Without(func(d *index.Document) bool { return !docs.Has(d.ID) })
-	if diff := indextest.Difference(docs, want); diff != "" {
-		t.Errorf("%s: %s", what, diff)
-	}
-	return uint64(len(f.Docs) - len(want))
-}
-
-func (f *flipped) repairOptions(fsys vfs.FS) compaction.RepairOptions {
-	return compaction.RepairOptions{Options: compaction.Options{FS: fsys,
-		FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
-}
-
-// repaired repairs an index into "new" and returns the documents of the new index, which it
-// verifies. The damaged index must stay as it is.
+// repaired repairs an index into "new", with the given plan if its meta entries cannot be read. It
+// verifies the new index, and counts the documents of f that it lacks. All others must be unchanged,
+// and the damaged index too.
 func (f *flipped) repaired(
-	t *testing.T, what string, fsys vfs.FS, opts compaction.RepairOptions,
-) (report compaction.RepairReport, docs indextest.Documents, err error) {
+	t *testing.T, what string, fsys vfs.FS, p *plan.Plan, analyzer string,
+) (report compaction.RepairReport, missing uint64, err error) {
 	t.Helper()
+	opts := compaction.RepairOptions{Options: compaction.Options{FS: fsys, Plan: p,
+		FilterBytes: f.opts.FilterBytes, MemoryBytes: 1 << 20}}
+	if p != nil {
+		opts.Analyzer = &analyzer
+	}
 	before := filesOf(t, fsys, "ix")
 	report, err = compaction.Repair(t.Context(), "ix", "new", opts)
 	if !maps.Equal(filesOf(t, fsys, "ix"), before) {
@@ -241,23 +223,27 @@ func (f *flipped) repaired(
 		if _, err := fsys.Stat("new"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: a failed repair leaves a new index: %v", what, err)
 		}
-		return report, nil, err
+		return report, 0, err
 	}
 	x, err := index.Open("new", &index.Options{FS: fsys, MustExist: true})
 	must(t, err)
 	defer x.Close()
-	docs, err = indextest.AllDocuments(x)
-	must(t, err, indextest.Problems(x), x.Add(t.Context(),
-		index.Document{Key: "more", Fingerprint: 1}))
-	more, _, err := x.Get(t.Context(), "more")
-	must(t, err)
-	if report.DocumentsBefore > 0 && more.ID < f.NextID {
-		t.Errorf("%s: a new document has the ID %d, which was given before", what, more.ID)
+	docs, err := indextest.AllDocuments(x)
+	more := []index.Document{{Key: "more", Fingerprint: 1}}
+	must(t, err, indextest.Problems(x), x.Add(t.Context(), more...))
+	if report.DocumentsBefore > 0 && more[0].ID < f.NextID {
+		t.Errorf("%s: a new document has the ID %d, which was given before", what, more[0].ID)
 	}
-	if uint64(len(docs)) != report.Documents {
-		t.Errorf("%s: %d documents, but the report is %+v", what, len(docs), report)
+	want := f.Docs.Without(func(d *index.Document) bool { return !docs.Has(d.ID) })
+	if diff := indextest.Difference(docs, want); diff != "" {
+		t.Errorf("%s: %s", what, diff)
 	}
-	return report, docs, nil
+	missing = uint64(len(f.Docs) - len(want))
+	if uint64(len(docs)) != report.Documents || missing > 0 && (report.Unreadable == 0 ||
+		report.DocumentsBefore > 0 && report.Lost < missing) {
+		t.Errorf("%s: %d documents, %d missing: %+v", what, len(docs), missing, report)
+	}
+	return report, missing, nil
 }
 
 // TestRepairOfDamagedTables damages a table file. Repair must copy the readable documents and count
@@ -266,41 +252,32 @@ func (f *flipped) repaired(
 func TestRepairOfDamagedTables(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 3)
-	whole := copyOf(f.disk, f.rng)
-	report, docs, err := f.repaired(t, "whole", whole, f.repairOptions(whole))
-	must(t, err)
-	if !slices.Equal(docs, f.Docs) || report.Lost+report.Unreadable > 0 ||
+	report, missing, err := f.repaired(t, "whole", copyOf(f.disk, f.rng), nil, "")
+	if err != nil || missing+report.Lost+report.Unreadable > 0 ||
 		report.DocumentsBefore != report.Documents {
-		t.Errorf("documents, IDs or times of a whole index have changed: %+v", report)
+		t.Errorf("documents, IDs or times of a whole index have changed: %+v, %v", report, err)
 	}
+	p, err := plan.Parse(f.plan)
+	must(t, err)
 	tables := slices.DeleteFunc(slices.Sorted(maps.Keys(f.sizes)),
-		func(name string) bool { return kindOf(name) != "table" })
-	outcomes := map[string]int{}
+		func(name string) bool { return path.Ext(name) != ".sst" })
+	outcomes := map[string]uint64{}
 	for range max(flips()/3, min(flips(), 6)) {
 		fsys, what, _ := f.damage(t, tables)
-		report, docs, err := f.repaired(t, what, fsys, f.repairOptions(fsys))
+		_, missing, err := f.repaired(t, what, fsys, nil, "")
 		if errors.Is(err, compaction.ErrNotRepaired) {
 			outcomes["meta damaged"]++
-			opts, analyzer := f.repairOptions(fsys), ""
-			opts.Plan, err = plan.Parse(f.plan)
-			must(t, err)
-			opts.Analyzer = &analyzer
-			report, docs, err = f.repaired(t, what, fsys, opts)
+			_, missing, err = f.repaired(t, what, fsys, p, "")
 		}
-		if err != nil {
-			if !errors.Is(err, index.ErrCorrupt) {
-				t.Errorf("%s: %v", what, err)
-			}
+		switch {
+		case err == nil:
+			outcomes["repaired"]++
+			outcomes["documents lost"] += missing
+		case errors.Is(err, index.ErrCorrupt):
 			outcomes["refused"]++
-			continue
+		default:
+			t.Errorf("%s: %v", what, err)
 		}
-		missing := f.compare(t, what, docs)
-		if missing > 0 && (report.Unreadable == 0 || report.DocumentsBefore > 0 &&
-			report.Lost < missing) {
-			t.Errorf("%s: %d documents are missing, but the report is %+v", what, missing, report)
-		}
-		outcomes["repaired"]++
-		outcomes["lost documents"] += int(missing)
 	}
 	if t.Log(outcomes); outcomes["repaired"] == 0 {
 		t.Error("none was repaired")
@@ -344,40 +321,35 @@ func TestRepairLosesOnlyUnreadableRecords(t *testing.T) {
 		}
 	}
 	must(t, db.Close())
-	report, got, err := f.repaired(t, "records", h.fs, f.repairOptions(h.fs))
-	must(t, err)
-	if missing := f.compare(t, "records", got); missing != lost ||
-		report.Lost != lost+1 || report.Unreadable != 7 || report.Bare != 18 {
-		t.Errorf("%d documents are missing, want %d: %+v", missing, lost, report)
+	report, missing, err := f.repaired(t, "records", h.fs, nil, "")
+	if err != nil || missing != lost || report.Lost != lost+1 || report.Unreadable != 7 ||
+		report.Bare != 18 {
+		t.Errorf("%d documents are missing, want %d: %+v, %v", missing, lost, report, err)
 	}
 }
 
 // TestRepairHasNoDefaults: if the plan or the analyzer cannot be read, Repair requires it.
 func TestRepairHasNoDefaults(t *testing.T) {
 	for _, lost := range []string{"mplan", "manalyzer"} {
-		fsys := vfs.NewMem()
-		x, err := index.Open("ix", &index.Options{FS: fsys, MaxDistance: 5, Analyzer: "of mine"})
-		must(t, err)
-		want := x.Plan()
-		must(t, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1},
-			index.Document{Fingerprint: 2}), x.Close())
-		db := openPebble(t, fsys)
+		h := newHistory(vfs.NewMem())
+		h.must(t, opened(index.Options{MaxDistance: 5, Analyzer: "of mine"},
+			step{what: "add", docs: []index.Document{{Key: "a", Fingerprint: 1}, {}}})...)
+		f := &flipped{state: *h.newest()}
+		db := openPebble(t, h.fs)
 		must(t, db.Delete([]byte(lost), nil), db.Close())
-		f := &flipped{}
-		if _, _, err := f.repaired(t, lost, fsys, f.repairOptions(fsys)); !errors.Is(err,
+		if _, _, err := f.repaired(t, lost, h.fs, nil, ""); !errors.Is(err,
 			compaction.ErrNotRepaired) {
 			t.Errorf("without %s: %v", lost, err)
 		}
-		opts, analyzer := f.repairOptions(fsys), "of mine"
-		opts.Plan, opts.Analyzer = want, &analyzer
-		_, docs, err := f.repaired(t, lost, fsys, opts)
-		if err != nil || len(docs) != 2 {
-			t.Errorf("with %s: %v, %v", lost, docs, err)
-		}
-		x, err = index.Open("new", &index.Options{FS: fsys, MustExist: true})
+		p, err := plan.Parse(f.plan)
 		must(t, err)
-		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != want.String() ||
-			s.Analyzer != "of mine" {
+		_, missing, err := f.repaired(t, lost, h.fs, p, "of mine")
+		if err != nil || missing > 0 {
+			t.Errorf("with %s: %d are missing, %v", lost, missing, err)
+		}
+		x, err := index.Open("new", &index.Options{FS: h.fs, MustExist: true})
+		must(t, err)
+		if s := x.Stats(); s.MaxDistance != 5 || s.Plan != f.plan || s.Analyzer != "of mine" {
 			t.Errorf("%s: %+v", lost, s)
 		}
 		must(t, x.Close())
@@ -398,7 +370,7 @@ func TestRepairKeepsExistingDirectories(t *testing.T) {
 	for _, dir := range dirs {
 		before[dir] = filesOf(t, fsys, dir)
 	}
-	opts := (&flipped{}).repairOptions(fsys)
+	opts := compaction.RepairOptions{Options: compaction.Options{FS: fsys}}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	repair := func(ctx context.Context, dir, dest string, want ...error) {
