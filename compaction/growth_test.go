@@ -252,17 +252,12 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) (q quarter
 }
 
 // TestGrowth lets an index grow and kills its process at times. With NEARDUP_LONG it stops at 20
-// million documents or after 28 minutes, and kills 200 times. NEARDUP_GROWTH sets other numbers
-// of documents, minutes and kills. Each quarter begins with its kills, and only the remaining
-// time is measured.
+// million documents or after 28 minutes, and kills 200 times. Each quarter begins with its kills,
+// and only the remaining time is measured.
 func TestGrowth(t *testing.T) {
-	documents, minutes, kills := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000)), 28.,
-		testenv.Number(4, 4, 20, 200)
-	if text := os.Getenv("NEARDUP_GROWTH"); text != "" {
-		if _, err := fmt.Sscan(text, &documents, &minutes, &kills); err != nil {
-			t.Fatalf("NEARDUP_GROWTH: %v", err)
-		}
-	} else if !testenv.Long() {
+	documents := uint64(testenv.Number(4_000, 40_000, 200_000, 20_000_000))
+	kills := testenv.Number(4, 4, 20, 200)
+	if !testenv.Long() {
 		t.Parallel()
 	}
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 20))
@@ -274,8 +269,8 @@ func TestGrowth(t *testing.T) {
 			most := time.Duration(r.IntN(testenv.Number(600, 600, 1500, 2500))) * time.Millisecond
 			g.run(true, most, 1<<63)
 		}
-		share := time.Duration(float64(n+1) / 4 * minutes * float64(time.Minute))
-		q := g.run(false, share-time.Since(start), max(documents*(n+1)/4, g.total()+documents/8))
+		end := start.Add(time.Duration(n+1) * 7 * time.Minute)
+		q := g.run(false, time.Until(end), max(documents*(n+1)/4, g.total()+documents/8))
 		rates = append(rates, q.rate)
 		t.Logf("quarter %d: %.0f/s, %d compactions; calls of %d: %s; queries: %s; when quiet: %s",
 			n+1, q.rate, len(q.times["compaction"]), growthBatch, quantiles(q.times["ack"]),
@@ -286,8 +281,9 @@ func TestGrowth(t *testing.T) {
 		if longest := quantile(q.times["ack"], 1); longest > time.Second.Microseconds() {
 			t.Errorf("quarter %d: a write took %d us", n+1, longest)
 		}
-		if p, quiet := quantile(q.times["query"], .99), quantile(q.times["quiet"], .99); p > 5*quiet {
-			t.Errorf("quarter %d: p99 of queries is %d us, and %d when it is quiet", n+1, p, quiet)
+		query, quiet := quantile(q.times["query"], .99), quantile(q.times["quiet"], .99)
+		if query > 5*quiet {
+			t.Errorf("quarter %d: p99 of queries is %d us, %d when it is quiet", n+1, query, quiet)
 		}
 	}
 	t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(),

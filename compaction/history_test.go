@@ -177,8 +177,8 @@ type history struct {
 var epoch = time.Unix(1_800_000_000, 0).UTC()
 
 func newHistory(fs vfs.FS) *history {
-	return &history{fs: fs, files: fs, now: epoch, states: []state{noIndex}, r: rand.New(rand.NewPCG(1, 2)),
-		ctx: context.Background()}
+	return &history{fs: fs, files: fs, now: epoch, states: []state{noIndex},
+		r: rand.New(rand.NewPCG(1, 2)), ctx: context.Background()}
 }
 
 func (h *history) newest() *state { return &h.states[len(h.states)-1] }

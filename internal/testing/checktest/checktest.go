@@ -354,7 +354,8 @@ func documents(t *testing.T, x api.Checker) {
 		}
 	}
 	for key, want := range map[string]error{
-		"without text": fault.ErrNoText, strings.Repeat("k", match.MaxKeyBytes+1): fault.ErrTooLarge,
+		"without text":                           fault.ErrNoText,
+		strings.Repeat("k", match.MaxKeyBytes+1): fault.ErrTooLarge,
 	} {
 		verdicts, err := x.CheckDocuments(ctx, []match.Document{{Key: key}})
 		if !errors.Is(err, want) || len(verdicts) > 0 {
