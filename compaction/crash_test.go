@@ -259,7 +259,7 @@ func TestCrash(t *testing.T) {
 	if testenv.Race { // one goroutine does most of the work, so the race detector finds little
 		every = 64
 	}
-	for round := range uint64(testenv.Number(1, 1, 1, 4)) {
+	for round := range uint64(testenv.Number(1, 1, 2, 4)) {
 		for _, k := range tasks(t, seed+round) {
 			if testenv.Race && len(k.steps[0].meanwhile) == 0 {
 				continue // TestFaults runs the goroutines of these tasks

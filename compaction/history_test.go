@@ -44,7 +44,7 @@ type step struct {
 	wait   time.Duration
 
 	k, limit int // for query, at most the k of the index; k also for pairs
-	// of query: oneByOne, by Query; each or sorted, by QueryBatch in that way; "", as it likes
+	// of query: oneByOne, by Query; each or scanned, by QueryBatch in that way; "", as it likes
 	method string
 	work   compaction.Options
 
