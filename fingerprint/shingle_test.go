@@ -8,20 +8,6 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-func TestShingleDistance(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	for want := range 257 {
-		a := ShingleSignature{rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()}
-		b := a
-		for _, bit := range rng.Perm(256)[:want] {
-			b[bit/64] ^= 1 << (bit % 64)
-		}
-		if got := a.Distance(b); got != want || b.Distance(a) != want {
-			t.Fatalf("%v and %v: %d, want %d", a, b, got, want)
-		}
-	}
-}
-
 // TestShinglesEstimateJaccard tests that the mean distance of two sets of Jaccard similarity J is
 // 128(1-J). Its spread must be only a little larger than with 256 independent samples, also if
 // many bins are empty.

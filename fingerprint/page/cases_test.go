@@ -60,6 +60,7 @@ func TestCases(t *testing.T) {
 			text, name := decode([]byte(body), strings.TrimPrefix(contentType, "-"))
 			return []string{name, string(text)}
 		}),
+		"sign":    testenv.Each(readDocument),
 		"hostile": testenv.Each(readHostile),
 		"without-urls": testenv.Each(func(t *testing.T, text string) []string {
 			return []string{textWithoutURLs(text)}
