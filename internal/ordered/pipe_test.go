@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
 )
 
 // TestResultsComeInOrder tests the order of values and results of tasks. A worker must have one
