@@ -104,19 +104,19 @@ func (k *task) kill(t *testing.T) {
 		k.newest().name = fmt.Sprintf("commit %d", i)
 		states = append(states, *k.newest())
 	}
-	left := func(unsynced int) *state {
+	after := func(unsynced int) *state {
 		fsys := k.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: k.r})
 		s, err := which(fsys, states, k.r)
 		must(t, err)
 		return s
 	}
-	eventually(t, func() bool { return left(0).name != left(100).name },
+	eventually(t, func() bool { return after(0).name != after(100).name },
 		func() any { return "no unsynced data" })
 	killed.Store(true)
 	if err := k.x.Close(); err == nil {
 		t.Error("a killed process has written")
 	}
-	written := left(100)
+	written := after(100)
 	for states[len(states)-1].NextID > written.NextID {
 		states = states[:len(states)-1]
 	}

@@ -353,12 +353,12 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			t.Log("faults:", tried, "of which calls returned an error:", told)
-			sure := failCancel // of other faults, few may have an effect
+			how := failCancel // of other faults, few may have an effect
 			if k.reads {
-				sure = failOnce
+				how = failOnce
 			}
-			if tried[sure] > 4 && told[sure] == 0 {
-				t.Errorf("no call returned an error: %s", sure)
+			if tried[how] > 4 && told[how] == 0 {
+				t.Errorf("no call returned an error: %s", how)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,20 +81,20 @@ type growing struct {
 // acknowledged batch, and times in microseconds, on standard output. It ends when standard input
 // ends.
 func TestGrowing(t *testing.T) {
-	dir, atLeast := os.Getenv("NEARDUP_GROWING"), testenv.Asked(t, "NEARDUP_GROWTH_AT_LEAST", 0)
+	dir := os.Getenv("NEARDUP_GROWING")
 	if dir == "" {
 		t.Skip("it is part of TestGrowth")
 	}
 	g := new(growing)
 	for w, n := range strings.Fields(os.Getenv("NEARDUP_GROWN")) {
-		var done uint64
-		fmt.Sscan(n, &done)
+		done, err := strconv.ParseUint(n, 10, 64)
+		must(t, err)
 		g.done[w].Store(done)
 	}
 	var err error
 	g.x, err = index.Open(dir, nil)
 	must(t, err)
-	watcher := watch(t, g.x, compaction.Policy{AtLeast: uint64(atLeast), Every: time.Second,
+	watcher := watch(t, g.x, compaction.Policy{AtLeast: 1000, Every: time.Second,
 		Done: func(r compaction.Report, err error) { g.say("compaction", err) }})
 	g.say("open")
 	go func() {
@@ -184,10 +185,9 @@ func (g *growing) read(
 
 // growth is what the parent process records.
 type growth struct {
-	t       *testing.T
-	dir     string
-	atLeast uint64
-	done    [growthWriters]uint64
+	t    *testing.T
+	dir  string
+	done [growthWriters]uint64
 }
 
 // quarter has the figures of the part of a quarter in which no process is killed.
@@ -208,8 +208,7 @@ func (g *growth) total() (n uint64) {
 func (g *growth) run(kill bool, most time.Duration, documents uint64) (q quarter) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestGrowing$", "-test.timeout", "0")
 	cmd.Env = append(os.Environ(), "NEARDUP_GROWING="+g.dir,
-		"NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"),
-		fmt.Sprint("NEARDUP_GROWTH_AT_LEAST=", g.atLeast), "MALLOC_ARENA_MAX=1")
+		"NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	var complaint bytes.Buffer
@@ -261,7 +260,7 @@ func TestGrowth(t *testing.T) {
 		t.Parallel()
 	}
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 20))
-	g := &growth{t: t, dir: filepath.Join(t.TempDir(), "ix"), atLeast: max(1000, documents/20)}
+	g := &growth{t: t, dir: filepath.Join(t.TempDir(), "ix")}
 	start := time.Now()
 	var rates []float64
 	for n := range uint64(4) {
