@@ -211,7 +211,7 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) (q quarter
 		"NEARDUP_GROWN="+strings.Trim(fmt.Sprint(g.done), "[]"), "MALLOC_ARENA_MAX=1")
 	in, err := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
-	var complaint bytes.Buffer
+	var complaint, other bytes.Buffer // standard error, and unexpected lines of standard output
 	cmd.Stderr = &complaint
 	must(g.t, err, outErr, cmd.Start())
 	end := func() { in.Close() }
@@ -237,14 +237,14 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) (q quarter
 			}
 		case "query", "quiet", "compaction":
 			fmt.Sscan(rest, &us)
-		default: // of package testing
-			fmt.Fprintln(&complaint, lines.Text())
+		default:
+			fmt.Fprintln(&other, lines.Text())
 		}
 		q.times[name] = append(q.times[name], us)
 	}
 	if err := cmd.Wait(); !kill && err != nil || cmd.ProcessState.Exited() &&
 		!cmd.ProcessState.Success() {
-		g.t.Fatalf("%v: %s", err, complaint.String())
+		g.t.Fatalf("%v: %s%s", err, complaint.String(), other.String())
 	}
 	q.rate = float64(g.total()-before) / max(last.Sub(opened).Seconds(), 1e-9)
 	return q
