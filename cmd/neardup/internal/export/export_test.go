@@ -1,12 +1,11 @@
 package export
 
 import (
-	"bytes"
-	"compress/gzip"
 	"strings"
 	"testing"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // TestDamagedExport tests that a damaged or truncated export is refused, also if only its
@@ -15,11 +14,7 @@ func TestDamagedExport(t *testing.T) {
 	const whole = `{"neardupIndex":{"maxDistance":3,"documents":2}}` + "\n" +
 		`{"key":"a","fingerprint":"0000000000000007"}` + "\n" +
 		`{"fingerprint":"0000000000000008"}` + "\n"
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	w.Write([]byte(whole))
-	w.Close()
-	packed := z.String()
+	packed := testgen.Gzip(whole)
 	flipped := []byte(packed)
 	flipped[len(flipped)-6] ^= 1
 	for _, test := range []struct{ in, problem string }{
