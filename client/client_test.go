@@ -38,7 +38,7 @@ func TestDoesNotLinkStore(t *testing.T) {
 func dial(t *testing.T, o *Options, answer http.HandlerFunc) (*Client, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/stats" {
+		if r.Method == http.MethodGet {
 			_, _ = io.WriteString(w, `{"tables":1}`)
 			return
 		}
