@@ -64,8 +64,11 @@ func (s *source) entry(name string, r io.Reader, size int64) {
 	within.records()
 }
 
-// skipEntry sends the skip of an entry.
-func (s *source) skipEntry(name string, skip *Skip) { s.skip(s.w.pos, s.entryKey(name), skip) }
+// skipEntry sends the skip of an entry. Its source is the entry, since the archive may have documents.
+func (s *source) skipEntry(name string, skip *Skip) {
+	within := &source{run: s.run, name: s.name + "/" + name}
+	within.skip(0, s.entryKey(name), skip)
+}
 
 func badEntry(reason string, err error) *Skip {
 	return &Skip{Reason: reason, Detail: err.Error(), Document: true, Broken: true, Err: err}
@@ -214,7 +217,7 @@ func (s *source) tar() {
 		case err != nil:
 			s.endTar(err)
 			return
-		case h.Typeflag == tar.TypeDir:
+		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader: // as git archive writes
 			continue
 		}
 		if skip := passOverTar(h); skip != nil {

@@ -68,6 +68,24 @@ func TestSlowTar(t *testing.T) {
 	}
 }
 
+// The global header that git archive writes is no entry. The skip of an entry names the entry.
+func TestTarOfGit(t *testing.T) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header",
+		PAXRecords: map[string]string{"comment": "f93dd614154c"}}),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "pages/", Mode: 0o700}),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "pages/link", Linkname: "a.html"}),
+		w.WriteHeader(&tar.Header{Name: "pages/a.html", Size: int64(len(page)), Mode: 0o600}))
+	io.WriteString(w, page)
+	must(t, w.Close())
+	got := readFiles(t, Options{Stdin: &b}, "-")
+	if len(got) != 2 || got[0].Source != "-/pages/link" || got[0].Skip == nil ||
+		got[1].Source != "-/pages/a.html" || got[1].Skip != nil {
+		t.Errorf("%s", brief(got))
+	}
+}
+
 // Overlapping entries, large directories, large entries and sparse files take little memory.
 func TestContainerBombs(t *testing.T) {
 	folder := t.TempDir()
