@@ -91,6 +91,9 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.logf("without --index, the index is temporary: it is removed after this run")
 		d.temporary, o.Index.Durability = true, index.NoSync
 	}
+	if d.emission.wanted && !d.temporary {
+		d.call.again = "restore the index to its state before this run, then run again"
+	}
 	absent := d.indexes.absent()
 	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
 		return err
@@ -138,7 +141,7 @@ func (d *dedup) check(ctx context.Context, batch []*documents.Input) error {
 	if unwritten := d.emission.write(batch[:len(batch)-len(rest)]); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
-	if unwritten := d.lines.Flush(); unwritten != nil {
+	if unwritten := d.lines.flush(batch, rest); unwritten != nil {
 		return errors.Join(err, unwritten)
 	}
 	for _, i := range batch[:len(batch)-len(rest)] {

@@ -84,11 +84,13 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 		}
 		stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", keep,
 			"--index", dir, "--format", "jsonl", "-")
-		if !strings.Contains(stderr, ", 0 skipped") {
-			t.Errorf("%v: no summary:\n%s", sig, stderr)
+		printed := linesOf(t, stdout)
+		if want := fmt.Sprintf("\n%d records in 1 files: ", len(printed)); !strings.Contains(
+			stderr, want) || !strings.Contains(stderr, ", 0 skipped") {
+			t.Errorf("%v: no summary of %d records:\n%s", sig, len(printed), stderr)
 		}
 		stored := exported(t, dir)
-		for _, line := range linesOf(t, stdout) {
+		for _, line := range printed {
 			if line.Verdict != "duplicate" &&
 				!slices.Contains(stored, line.Fingerprint.String()+"\t"+line.Key) {
 				t.Errorf("%v: %s printed %s, and it is not stored", sig, keep, line.Key)

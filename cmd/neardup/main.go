@@ -234,7 +234,8 @@ type call struct {
 	args   []string       // that are not flags
 	// printed after a signal; by default that the printed results are complete
 	interrupted string
-	broken      error // the error of inputs that were processed only in part
+	again       string // how to process the rest of the inputs; by default to run again
+	broken      error  // the error of inputs that were processed only in part
 
 	inputs    bool  // inputs were read to their end
 	documents int64 // documents of the inputs

@@ -46,6 +46,17 @@ func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 	return nil
 }
 
+// flush flushes the lines of the documents of a batch that are not in rest. They are Finished.
+func (l lines) flush(batch, rest []*documents.Input) error {
+	if err := l.Flush(); err != nil {
+		return err
+	}
+	for _, i := range batch[:len(batch)-len(rest)] {
+		i.Finished = true
+	}
+	return nil
+}
+
 // writeJSON writes one object as a line.
 func writeJSON(w *bufio.Writer, v any) error {
 	line, err := wire.Append(w.AvailableBuffer(), v)
@@ -167,7 +178,8 @@ func (c *call) accountFor(r *documents.Reader) {
 			"next record", t.Repaired)
 	}
 	if ahead := t.Records - r.Summary.Records; ahead > 0 {
-		c.logf("%d more records were read, and may not be processed; run again to finish", ahead)
+		c.logf("%d more records were read, and may not be processed; %s", ahead,
+			cmp.Or(c.again, "run again to finish"))
 	}
 	c.noteProblems(r.Reader, t)
 }

@@ -133,12 +133,12 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 		}
 		for answer, err := range x.QueryBatch(ctx, queries) {
 			if err != nil {
-				return errors.Join(err, out.Flush())
+				return errors.Join(err, out.flush(batch, rest))
 			}
 			i := inputs[answer.Query]
 			line := queryLineOf(i, answer.Matches)
 			if err := line.count(ctx, x); err != nil {
-				return errors.Join(err, out.Flush())
+				return errors.Join(err, out.flush(batch, rest))
 			}
 			rest = out.answer(rest, i, line)
 		}
@@ -165,6 +165,7 @@ func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *document
 	return docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
 		for _, i := range batch {
 			if !i.Compared && i.Line == nil { // such as a request of a web archive
+				i.Finished = true
 				continue
 			}
 			explained, err := compare.Explain(ctx, x, i.Key, &i.Document, i.Reason, rule)
@@ -174,6 +175,7 @@ func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *document
 			if err != nil {
 				return err
 			}
+			i.Finished = true
 		}
 		return nil
 	})

@@ -68,8 +68,8 @@ func (a *Analyzer) Document(
 		}
 		return d, reason, nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the index, "+
-			"so it cannot compare documents with it: build a new index from the documents", key,
+		return d, "", fmt.Errorf("%s: %w: the analyzer of the index is not recorded, or this "+
+			"version does not know it: build a new index from the documents", key,
 			index.ErrMismatch)
 	}
 	d, reason = check.Analyze(a.Signer, p)

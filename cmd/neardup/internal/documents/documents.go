@@ -28,7 +28,8 @@ type Input struct {
 	Verdict   string // of dedup, or Skipped
 	Unrelated bool   // it replaced a document with the same key and a text that is not near
 	Of        *Stored
-	Line      any // the output line; nil if there is none, or none yet
+	Line      any  // the output line; nil if there is none, or none yet
+	Finished  bool // its line is printed, also if the rest of its batch fails
 
 	release func() // releases the memory of the original record; nil if there is none
 }
@@ -138,21 +139,25 @@ type Batching struct {
 }
 
 // ForEachBatch reads the inputs and passes their records to work, in order. A batch has the records
-// that are ready: a slow input is answered line by line, a fast input in large batches.
+// that are ready: a slow input is answered line by line, a fast input in large batches. If work
+// fails, the summary counts the inputs of the batch that are Finished.
 func (r *Reader) ForEachBatch(ctx context.Context, most Batching, work func([]*Input) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // stops the pipe without waiting: a read of standard input may block
 	pipe := r.analyzed(ctx)
 	var batch []*Input
 	flush := func() error {
-		if err := work(batch); err != nil {
-			return err
-		}
+		err := work(batch)
 		for _, i := range batch {
-			r.tally(i)
+			if err == nil || i.Finished {
+				r.tally(i)
+			}
 			if i.release != nil {
 				i.release()
 			}
+		}
+		if err != nil {
+			return err
 		}
 		clear(batch)
 		batch = batch[:0]
