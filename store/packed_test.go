@@ -47,10 +47,6 @@ func TestPackedTable(t *testing.T) {
 		ids := blocktest.Postings(t, random, len(fps), NewIDs)
 		s := storeTable(t, table, fps, ids, size)
 		p := s.open(t, openArena(limit))
-		if p.blocks() != len(s.lasts) || p.entries != uint64(len(fps)) {
-			t.Fatalf("%d fingerprints in %d blocks, want %d in %d", p.entries, p.blocks(),
-				len(fps), len(s.lasts))
-		}
 		for range 20 {
 			first, last := blocktest.Range(t, fps)
 			if i := p.find(first); i != naiveFind(s.lasts, first) || i < p.blocks() &&
@@ -200,14 +196,9 @@ func FuzzPackedTable(f *testing.F) {
 			}
 			return
 		}
-		lasts := make([]uint64, p.blocks())
-		for i := range lasts {
-			if lasts[i] = p.last(i); i > 0 && lasts[i] <= lasts[i-1] {
-				t.Fatalf("blocks %d and %d end with %x and %x", i-1, i, lasts[i-1], lasts[i])
-			}
-		}
-		if got := p.find(fp); got != naiveFind(lasts, fp) {
-			t.Fatalf("Find(%x) = %d, want %d", fp, got, naiveFind(lasts, fp))
+		i := p.find(fp)
+		if i > 0 && p.last(i-1) >= fp || i < p.blocks() && p.last(i) < fp {
+			t.Fatalf("find(%x) = %d", fp, i)
 		}
 		for _, fp := range []uint64{fp, fp + 1} {
 			if _, _, _, err := p.locate(fp); err != nil && !errors.Is(err, fault.ErrCorrupt) {
