@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/neardup/neardup/client/api"
@@ -292,24 +291,25 @@ func deleted(t *testing.T, x api.Checker) {
 func racing(t *testing.T, x api.Checker) {
 	for round := range 20 {
 		var wg sync.WaitGroup
-		var news, duplicates atomic.Int64
+		var got [16]api.Status
 		body := Text(fmt.Sprintf("round%dx", round), 300)
-		for i := range 16 {
+		for i := range got {
 			wg.Go(func() {
 				v, err := x.Check(t.Context(), api.Page{URL: fmt.Sprint(round, "/", i),
 					Body: fmt.Appendf(nil, "%s visitor%d", body, i)})
-				switch {
-				case err != nil:
+				if err != nil {
 					t.Error(err)
-				case v.Status == api.New:
-					news.Add(1)
-				case v.Status == api.Duplicate:
-					duplicates.Add(1)
 				}
+				got[i] = v.Status
 			})
 		}
-		if wg.Wait(); news.Load() != 1 || duplicates.Load() != 15 {
-			t.Errorf("round %d: %d new, %d duplicates", round, news.Load(), duplicates.Load())
+		wg.Wait()
+		counts := make(map[api.Status]int)
+		for _, status := range got {
+			counts[status]++
+		}
+		if counts[api.New] != 1 || counts[api.Duplicate] != 15 {
+			t.Errorf("round %d: %v", round, counts)
 		}
 	}
 }
