@@ -178,15 +178,14 @@ func (c *crashing) use(disk *crashfs.FS) {
 // unsynced data.
 func (c *crashing) note(before string) {
 	percent := pick(c.r, 0, 100, 1+c.r.IntN(99), 1+c.r.IntN(99))
-	clone := func() *crashfs.FS {
-		return c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
+	what := fmt.Sprintf("%s, with %d %% of the unsynced data", before, percent)
+	for {
+		fsys := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.r})
+		if percent == 0 || fsys.Orderly("ix") {
+			c.left = append(c.left, left{what, percent == 0, fsys})
+			return
+		}
 	}
-	fsys := clone()
-	for percent > 0 && !fsys.Orderly("ix") {
-		fsys = clone()
-	}
-	c.left = append(c.left, left{fmt.Sprintf("%s, with %d %% of the unsynced data", before,
-		percent), percent == 0, fsys})
 }
 
 // take runs a step and checks the files that crashes leave during and after it.

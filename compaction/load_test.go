@@ -73,8 +73,8 @@ func TestLoadsBeyondMemory(t *testing.T) {
 				last[p.Stage] = p
 			}
 			h := newHistory(vfs.NewMem())
-			h.must(t, opened(index.Options{}, step{what: "add",
-				docs: []index.Document{{Fingerprint: equal}, {Fingerprint: equal, Key: "5000"}}})...)
+			first := []index.Document{{Fingerprint: equal}, {Fingerprint: equal, Key: "5000"}}
+			h.must(t, opened(index.Options{}, step{what: "add", docs: first})...)
 			h.must(t, step{what: "load", docs: docs,
 				work: compaction.Options{MemoryBytes: 1, Progress: progress}})
 			h.must(t, opened(index.Options{Durability: index.NoSync},

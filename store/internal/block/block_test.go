@@ -241,7 +241,7 @@ func TestBrokenBlocks(t *testing.T) {
 	more := func(b []byte) []byte { return append(b, 0) }
 	bare := pack(t, 0, fps, nil)[0]
 	posted := pack(t, 0, fps, []IDs{NewIDs(5), NewIDs(6, 9, 1000), NewIDs(12)})[0]
-	slots := len(bare) // where the postings begin
+	slots := len(bare) // the offset of the postings
 	for _, test := range []struct {
 		name   string
 		block  []byte
