@@ -18,6 +18,9 @@ var must = testenv.Must
 // testdata/1_paper. With -rewrite the test rewrites their results.
 func TestData(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "rapid") {
+			return // a failure that TestPermutation has saved
+		}
 		var p *Plan // the plan of the following commands
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var err error
