@@ -48,20 +48,27 @@ class Neardup:
         return self.check([{"key": key, "body": base64.b64encode(body).decode(), "contentType": content_type or ""}])[0]
 
     def check(self, documents):
-        """Returns the verdicts on up to 256 documents, in their order."""
+        """Returns the verdicts on up to 256 documents, in their order. A request has at most 16 MiB or one larger document."""
         lines = [json.dumps(d).encode() + b"\n" for d in documents]
         verdicts = []
-        self._retry(lambda: self._check(lines, verdicts))
+        while len(verdicts) < len(lines):
+            self._retry(lambda: self._check(lines, verdicts))
         return verdicts
 
     def _check(self, lines, verdicts):
-        """Appends the verdicts on the lines that have none. Verdicts before a failure hold."""
-        body = b"".join(lines[len(verdicts):])
-        for answer in self._call("POST", "/v1/check", body, {"Content-Type": "application/x-ndjson"}):
+        """Appends the verdicts on the next lines, as many as fit in a request. Verdicts before a failure hold."""
+        part, size = [], 0
+        for line in lines[len(verdicts):]:
+            size += len(line)
+            if part and size > 16 << 20:
+                break
+            part.append(line)
+        end = len(verdicts) + len(part)
+        for answer in self._call("POST", "/v1/check", b"".join(part), {"Content-Type": "application/x-ndjson"}):
             if "verdict" not in answer:
                 raise Failure(answer)
             verdicts.append(answer)
-        if len(verdicts) < len(lines):
+        if len(verdicts) < end:
             raise failure("closed", "the answer breaks off")
 
     def _retry(self, call):

@@ -1,4 +1,5 @@
-# Checks a page over the limit of the client, over the limit of the server, and over no limit.
+# Checks a page over the limit of the client, over the limit of the server, and over no limit. Then
+# it checks pages that are too large for one request.
 import sys
 from check import Neardup
 
@@ -8,3 +9,5 @@ for index.max_body in 1 << 20, 1 << 30:
     verdict = index.check_page("large", body, "text/plain")
     print(verdict["verdict"], verdict["reason"])
 print(index.check_page("small", b"words of a small page", "text/plain")["verdict"])
+pages = [{"key": "page %d" % n, "text": "page %d" % n + " " * (12 << 20)} for n in range(3)]
+print(*[verdict["key"] + " " + verdict["verdict"] for verdict in index.check(pages)])
