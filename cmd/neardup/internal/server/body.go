@@ -72,6 +72,7 @@ type item struct {
 type window struct {
 	parse  func(text []byte, d *api.Document) error
 	store  func(*window) // stores the documents; nil for a call that stores nothing
+	query  bool          // a document may have maxDistance and limit
 	answer func(w *window, n int) (any, error)
 
 	items   []item
@@ -88,7 +89,7 @@ func (s *Server) eachWindow(
 	a *answer, r *http.Request, parameters url.Values,
 	store func(*window), answer func(w *window, n int) (any, error),
 ) error {
-	w := &window{parse: wire.Parse, store: store, answer: answer}
+	w := &window{parse: wire.Parse, store: store, query: r.URL.Path == "/v1/query", answer: answer}
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isJSON := media == "application/json"
 	switch media {
@@ -209,7 +210,7 @@ func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document
 	err := w.parse(i.text, &d)
-	if err == nil && w.store != nil && (d.MaxDistance != nil || d.Limit != 0) {
+	if err == nil && !w.query && (d.MaxDistance != nil || d.Limit != 0) {
 		err = errors.New("maxDistance and limit are fields of a query")
 	}
 	if err != nil {
