@@ -1,7 +1,6 @@
 package index_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,63 @@ type worker struct {
 	rng   *rand.Rand
 	sites []int
 	plan  roundPlan
+}
+
+// method makes one call with random arguments.
+type method func(*worker, context.Context) ([]*call, error)
+
+// mix has how many of 100 calls are made by each method.
+type mix []struct {
+	often int
+	call  method
+}
+
+var (
+	everything = mix{{45, (*worker).checkAndAdd}, {12, (*worker).checkAndAddBatch},
+		{11, (*worker).add}, {9, (*worker).delete}, {4, (*worker).deleteIDs},
+		{1, (*worker).deleteBefore}, {8, (*worker).query}, {3, (*worker).queryBatch},
+		{3, (*worker).get}, {1, (*worker).documents}, {1, (*worker).sync}, {1, (*worker).verify},
+		{1, (*worker).checkpoint}}
+	reading = mix{{57, (*worker).query}, {16, (*worker).queryBatch}, {20, (*worker).get},
+		{7, (*worker).documents}}
+	writing = mix{{31, (*worker).checkAndAdd}, {6, (*worker).checkAndAddBatch},
+		{30, (*worker).add}, {17, (*worker).delete}, {13, (*worker).deleteIDs},
+		{1, (*worker).deleteBefore}, {2, (*worker).checkpoint}}
+)
+
+// call makes one call, sometimes with a context that ends at a random moment. A call that fails
+// must change nothing.
+func (k *worker) call(ctx context.Context, m mix) error {
+	if k.rng.IntN(16) == 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
+		defer cancel()
+		ctx = limited
+	}
+	call := (*worker).checkAndAddBatch
+	for n := k.rng.IntN(100); k.plan.Batch <= largeBatch; m = m[1:] {
+		if n -= m[0].often; n < 0 {
+			call = m[0].call
+			break
+		}
+	}
+	start := k.w.clock.Add(1)
+	calls, err := call(k, ctx)
+	end := k.w.clock.Add(1)
+	for _, c := range calls {
+		if err != nil && !c.holds {
+			continue
+		}
+		c.start, c.end = start, end
+		s := k.w.sites[c.site]
+		s.mu.Lock()
+		s.calls = append(s.calls, c)
+		s.ids = append(s.ids, c.ids...)
+		s.mu.Unlock()
+	}
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return err
 }
 
 func (k *worker) site() (int, *site) {
@@ -59,82 +115,17 @@ func (k *worker) draw(s *site) index.Document {
 	return d
 }
 
-// note records calls that have ended.
-func (k *worker) note(start int64, calls ...*call) {
-	end := k.w.clock.Add(1)
-	for _, c := range calls {
-		c.start, c.end = start, end
-		s := k.w.sites[c.site]
-		s.mu.Lock()
-		s.calls = append(s.calls, c)
-		s.ids = append(s.ids, c.ids...)
-		s.mu.Unlock()
+// model returns the model of an index that has these documents and assigns this ID next.
+func (k *worker) model(docs indextest.Documents, next uint64, now time.Time) *indextest.Model {
+	if docs.Has(next) { // only an earlier version may have the ID
+		next = 0
 	}
-}
-
-// call makes one call, sometimes with a context that ends at a random moment. A call that fails
-// must change nothing.
-func (k *worker) call(ctx context.Context, do func(context.Context) ([]*call, error)) error {
-	if k.rng.IntN(16) == 0 {
-		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
-		defer cancel()
-		ctx = limited
-	}
-	start := k.w.clock.Add(1)
-	calls, err := do(ctx)
-	if err != nil { // a failed call changed nothing, except for the returned verdicts of a batch
-		calls = slices.DeleteFunc(calls, func(c *call) bool { return c.batch == 0 })
-	}
-	k.note(start, calls...)
-	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-	}
-	return err
-}
-
-// chance is a kind of call, and how many of 100 draws that reach it choose it.
-type chance struct {
-	often int
-	call  func(context.Context) ([]*call, error)
-}
-
-// pick returns one of the calls, or CheckAndAdd.
-func (k *worker) pick(chances ...chance) func(context.Context) ([]*call, error) {
-	for _, c := range chances {
-		if k.rng.IntN(100) < c.often {
-			return c.call
-		}
-	}
-	return k.checkAndAdd
-}
-
-// draws returns a random call.
-func (k *worker) draws() func(context.Context) ([]*call, error) {
-	batches := 12
-	if k.plan.Batch > 100 {
-		batches = 120
-	}
-	return k.pick(chance{batches, k.checkAndAddBatch}, chance{12, k.add}, chance{12, k.delete},
-		chance{6, k.deleteIDs}, chance{2, k.deleteBefore},
-		chance{12, k.query}, chance{5, k.queryBatch}, chance{10, k.get}, chance{2, k.documents},
-		chance{3, k.sync}, chance{1, k.verify}, chance{1, k.checkpoint})
-}
-
-// reads returns a random call that reads.
-func (k *worker) reads() func(context.Context) ([]*call, error) {
-	return k.pick(chance{20, k.get}, chance{20, k.queryBatch}, chance{10, k.documents},
-		chance{100, k.query})
-}
-
-// writes returns a random call that writes.
-func (k *worker) writes() func(context.Context) ([]*call, error) {
-	return k.pick(chance{30, k.add}, chance{25, k.delete}, chance{25, k.deleteIDs},
-		chance{3, k.deleteBefore}, chance{15, k.checkAndAddBatch}, chance{5, k.checkpoint})
+	return &indextest.Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: next, Now: now}
 }
 
 // checked returns a call of CheckAndAdd.
 func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
-	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
+	c := &call{site: site, said: []any{"CheckAndAdd", d, v}}
 	if id := v.Document.ID; id != 0 {
 		c.ids = []uint64{id}
 		if d.Key == "" || v.Status == index.New || v.Status == index.Known && v.Of.ID != id {
@@ -142,11 +133,7 @@ func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
 		}
 	}
 	c.apply = func(docs indextest.Documents) (indextest.Documents, bool) {
-		m := indextest.Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: v.Document.ID,
-			Now: v.Document.Added}
-		if docs.Has(v.Document.ID) {
-			m.NextID = 0 // only an earlier version may have the ID
-		}
+		m := k.model(docs, v.Document.ID, v.Document.Added)
 		right := m.CheckAndAdd(d) == v
 		return m.Docs, right
 	}
@@ -161,7 +148,6 @@ func (k *worker) checkAndAdd(ctx context.Context) ([]*call, error) {
 }
 
 func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error) {
-	batch := k.w.clock.Add(1)
 	docs, sites := make([]index.Document, 1+k.rng.IntN(k.plan.Batch)), make([]int, k.plan.Batch)
 	n, s := k.site()
 	oneSite := k.plan.Batch < largeBatch && k.rng.IntN(2) == 0
@@ -181,7 +167,7 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	verdicts, err := k.w.index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {
 		c := k.checked(sites[i], docs[i], v)
-		c.batch = batch
+		c.holds = true
 		calls = append(calls, c)
 	}
 	return calls, err
@@ -189,34 +175,30 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 
 func (k *worker) add(ctx context.Context) ([]*call, error) {
 	n, s := k.site()
-	var docs []index.Document
+	var asked []index.Document
 	for range 1 + k.rng.IntN(3) {
-		docs = append(docs, k.draw(s))
+		asked = append(asked, k.draw(s))
 	}
+	docs := slices.Clone(asked)
 	err := k.w.index.Add(ctx, docs...)
-	slices.SortStableFunc(docs, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
-	for i := len(docs) - 2; i >= 0; i-- { // the last document with a key counts
-		if docs[i].ID == docs[i+1].ID {
-			docs = slices.Delete(docs, i, i+1)
-		}
-	}
 	c := &call{site: n, said: []any{"Add", docs}}
 	for _, d := range docs {
 		if c.ids = append(c.ids, d.ID); d.Key == "" {
 			c.gave = append(c.gave, d.ID)
 		}
 	}
+	slices.Sort(c.ids)
+	c.ids = slices.Compact(c.ids)
 	c.apply = func(there indextest.Documents) (indextest.Documents, bool) {
-		for _, d := range docs {
-			old, known := there.Key(d.Key)
-			if kept := there.Has(d.ID); kept != (known && indextest.KeepsID(&old, &d)) || kept &&
-				d.ID != old.ID {
-				return there, false
+		next := uint64(0) // the first ID that is new; the IDs of one call are consecutive
+		for _, id := range c.ids {
+			if next == 0 && !there.Has(id) {
+				next = id
 			}
 		}
-		all := append(slices.Clip(there.WithoutKeys(keysOf(docs)...)), docs...)
-		slices.SortFunc(all, func(a, b index.Document) int { return cmp.Compare(a.ID, b.ID) })
-		return all, true
+		m, again := k.model(there, next, docs[0].Added), slices.Clone(asked)
+		m.Add(again...)
+		return m.Docs, slices.Equal(again, docs)
 	}
 	return []*call{c}, err
 }
@@ -228,6 +210,14 @@ func removal(site, n int, gone func(*index.Document) bool, said ...any) *call {
 			left := docs.Without(gone)
 			return left, n < 0 || len(docs)-len(left) == n
 		}}
+}
+
+// removals returns a removal for each site.
+func (k *worker) removals(gone func(*index.Document) bool, said ...any) (calls []*call) {
+	for n := range k.w.sites {
+		calls = append(calls, removal(n, -1, gone, said...))
+	}
+	return calls
 }
 
 func (k *worker) delete(ctx context.Context) ([]*call, error) {
@@ -243,11 +233,9 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	}, "Delete", keys)}, err
 }
 
-// deleteIDs deletes a single document, since documents with and without a record are deleted in
-// separate commits. If calls are nested, it often is one of the newest documents, which the outer
-// call may have stored. This document may be of any site.
+// deleteIDs deletes a single document. If calls are nested, it often is one of the newest
+// documents, which the outer call may have stored. This document may be of any site.
 func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
-	newest := k.w.nest != nil && k.rng.IntN(2) == 0
 	n, s := k.site()
 	s.mu.Lock()
 	id := uint64(1 << 40)
@@ -255,40 +243,35 @@ func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
 		id = s.ids[k.rng.IntN(len(s.ids))]
 	}
 	s.mu.Unlock()
+	gone := func(d *index.Document) bool { return d.ID == id }
+	newest := k.w.nest != nil && k.rng.IntN(2) == 0
 	if newest {
 		id = k.w.index.Stats().NextID - 1 - uint64(k.rng.IntN(8))
 	}
 	deleted, err := k.w.index.DeleteIDs(ctx, id, id)
-	if deleted > 0 && errors.Is(err, context.DeadlineExceeded) {
-		err = nil // the counted documents are deleted in spite of the error
+	if calls = k.removals(gone, "DeleteIDs", id); !newest {
+		calls = []*call{removal(n, deleted, gone, "DeleteIDs", id)}
 	}
-	gone := func(d *index.Document) bool { return d.ID == id }
-	if !newest {
-		return []*call{removal(n, deleted, gone, "DeleteIDs", id)}, err
-	}
-	for n := range k.w.sites {
-		calls = append(calls, removal(n, -1, gone, "DeleteIDs", id))
+	for _, c := range calls {
+		c.holds = deleted > 0 // the counted documents are deleted in spite of an error
 	}
 	return calls, err
 }
 
 // deleteBefore deletes the documents that are older than some seconds, or an hour, in one commit.
-func (k *worker) deleteBefore(context.Context) (calls []*call, err error) {
+func (k *worker) deleteBefore(context.Context) ([]*call, error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	// more than 256 documents take several commits
-	if k.rng.IntN(2) > 0 || k.plan.Batch > 100 || k.w.index.Stats().Documents > 200 {
+	if k.rng.IntN(2) > 0 || k.plan.Batch > largeBatch || k.w.index.Stats().Documents > 200 {
 		before = before.Add(-time.Hour)
 	}
-	_, err = k.w.index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
-	for n := range k.w.sites {
-		calls = append(calls, removal(n, -1, func(d *index.Document) bool {
-			return d.Added.Before(before)
-		}, "DeleteBefore", before))
-	}
-	return calls, err
+	_, err := k.w.index.DeleteBefore(hooked{context.Background(), k.w.nest}, before)
+	return k.removals(func(d *index.Document) bool {
+		return d.Added.Before(before)
+	}, "DeleteBefore", before), err
 }
 
-// asks makes some queries of one snapshot, each with its own k and limit.
+// asks makes some queries of one snapshot, each with its own limit.
 func (k *worker) asks(
 	queries int, ask func([]index.Query) ([][]index.Match, error),
 ) ([]*call, error) {
@@ -350,15 +333,14 @@ func (k *worker) documents(ctx context.Context) (calls []*call, err error) {
 }
 
 func (k *worker) sync(context.Context) ([]*call, error) {
-	c := &call{start: k.w.clock.Add(1)}
-	if err := k.w.index.Sync(context.Background()); err != nil {
-		return nil, err
+	start := k.w.clock.Add(1)
+	err := k.w.index.Sync(context.Background())
+	if err == nil {
+		k.w.mu.Lock()
+		defer k.w.mu.Unlock()
+		k.w.syncs = append(k.w.syncs, &call{start: start, end: k.w.clock.Add(1)})
 	}
-	c.end = k.w.clock.Add(1)
-	k.w.mu.Lock()
-	k.w.syncs = append(k.w.syncs, c)
-	k.w.mu.Unlock()
-	return nil, nil
+	return nil, err
 }
 
 func (k *worker) verify(ctx context.Context) ([]*call, error) {
@@ -371,16 +353,14 @@ func (k *worker) verify(ctx context.Context) ([]*call, error) {
 }
 
 func (k *worker) checkpoint(ctx context.Context) ([]*call, error) {
-	k.w.mu.Lock()
-	k.w.copied++
-	c := &checkpoint{dir: fmt.Sprint("copy", k.w.copied), start: k.w.clock.Add(1)}
-	k.w.mu.Unlock()
-	if err := k.w.index.Checkpoint(ctx, c.dir); err != nil {
-		return nil, err
+	c := &checkpoint{start: k.w.clock.Add(1)}
+	c.dir = fmt.Sprint("copy", c.start)
+	err := k.w.index.Checkpoint(ctx, c.dir)
+	if err == nil {
+		k.w.mu.Lock()
+		defer k.w.mu.Unlock()
+		c.end = k.w.clock.Add(1)
+		k.w.copies = append(k.w.copies, c)
 	}
-	c.end = k.w.clock.Add(1)
-	k.w.mu.Lock()
-	k.w.copies = append(k.w.copies, c)
-	k.w.mu.Unlock()
-	return nil, nil
+	return nil, err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,9 +19,73 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/testing/indextest"
+	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testgen"
 	"golang.org/x/sync/errgroup"
 )
+
+// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI
+// and with NEARDUP_LONG.
+func length(race, usual, ci, long int) int {
+	if testenv.Race && !testenv.Long() {
+		return race
+	}
+	return testenv.Number(usual/4, usual, ci, long)
+}
+
+// TestConcurrentHistories makes all kinds of calls from eight goroutines, with shared keys,
+// scopes and groups of near-duplicates. Some order of the calls must explain every answer.
+func TestConcurrentHistories(t *testing.T) {
+	worlds(t, false, false,
+		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000)))
+}
+
+// TestNestedHistories makes calls within other calls, at moments that chance hardly ever finds:
+// when the outer call checks its context, just before and after it takes a snapshot or applies a
+// commit, and before each file operation of a compaction or a checkpoint. Some order of the calls
+// must explain every answer.
+func TestNestedHistories(t *testing.T) {
+	worlds(t, true, false,
+		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000)))
+}
+
+// TestConcurrentCrashHistories does the same with a slow disk, and the machine stops at any
+// moment. The remaining documents must be the result of all acknowledged calls and some of the
+// unfinished calls. This includes the documents that verdicts name, and the content of
+// checkpoints.
+func TestConcurrentCrashHistories(t *testing.T) {
+	worlds(t, false, true,
+		testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000)))
+}
+
+// worlds runs worlds until the number of calls, or of crashes, reaches the wanted number.
+func worlds(t *testing.T, nested, crash bool, want int) {
+	t.Parallel()
+	seed, done, n := testenv.Seed(t), 0, uint64(0)
+	plans := roundPlans
+	if nested { // single calls reach each other best on few sites
+		plans = plans[:3]
+	}
+	for ; done < want; n++ {
+		rng := rand.New(rand.NewPCG(seed, n))
+		w := &world{rng: rng, nested: nested, dir: "ix", at: make(map[place]int)}
+		if crash {
+			w.crashes = newCrashes(w)
+		}
+		err := w.begin()
+		for rounds := 1 + rng.IntN(4); err == nil && rounds > 0; rounds-- {
+			if err = w.round(plans[rng.IntN(len(plans))]); err == nil {
+				err = w.betweenRounds(t.Context())
+			}
+		}
+		if err := errors.Join(err, w.index.Close()); err != nil {
+			w.options.FS = nil
+			t.Fatalf("NEARDUP_SEED=%d, world %d, %+v: %v", seed, n, w.options, err)
+		}
+		done += w.done
+	}
+	t.Logf("%d calls or crashes in %d worlds", done, n)
+}
 
 // workerCount is the number of goroutines that call the index concurrently.
 const workerCount = 8
@@ -48,8 +113,7 @@ type site struct {
 type world struct {
 	options index.Options
 	index   *index.Index
-	calls   int64 // number of calls so far; each document of a batch counts
-	moments int64 // number of crashes checked
+	done    int // number of crashes, or of calls; each document of a batch counts
 
 	compacts bool // the index is compacted during the calls
 	nested   bool // calls are made within other calls, instead of from eight goroutines
@@ -62,10 +126,9 @@ type world struct {
 	sites []*site
 	at    map[place]int // sites by scope and fingerprint
 
-	syncs   []*call // calls of Sync; with mu held
 	mu      sync.Mutex
+	syncs   []*call // calls of Sync
 	copies  []*checkpoint
-	copied  int
 	crashes *crashes // nil if the file system does not crash
 	nest    *nest    // of the round, if calls are nested
 }
@@ -82,11 +145,15 @@ type checkpoint struct {
 	holds      []indextest.Documents // documents of each site, set when all calls have ended
 }
 
-// newWorld opens an index in memory. If crash is set, the file system simulates crashes.
-func newWorld(rng *rand.Rand, crash bool) (*world, error) {
-	w := &world{rng: rng, dir: "ix", at: make(map[place]int)}
+// begin opens an index in memory with random options.
+func (w *world) begin() error {
+	rng, disk := w.rng, vfs.FS(vfs.NewMem())
+	if w.crashes != nil {
+		disk = w.crashes.fs
+	}
+	w.compacts = rng.IntN(3) > 0
 	w.options = index.Options{
-		FS: vfs.NewMem(), MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)],
+		MaxDistance: []int{3, 3, 6, 1}[rng.IntN(4)], Now: w.now,
 		CacheBytes: 1 << 18, FilterBytes: []int64{0, 0, -1, 64, 1 << 12}[rng.IntN(5)],
 		MaxShingleDistance: []int{0, 0, 9, -1}[rng.IntN(4)],
 		ShortAllowance:     []int{0, 0, 6, -1}[rng.IntN(4)],
@@ -94,20 +161,15 @@ func newWorld(rng *rand.Rand, crash bool) (*world, error) {
 		SiteTexts:          []int{0, 64, 64, -1}[rng.IntN(4)], // few texts are drawn
 		KeepDuplicates:     rng.IntN(5) == 0, Durability: []index.Durability{index.Sync, index.Sync,
 			index.Sync, index.NoSync}[rng.IntN(4)],
+		FS: index.Injecting(disk, func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && (strings.Contains(op.Path, "incoming") ||
+				strings.HasPrefix(op.Path, "copy")) {
+				w.nest.hook(writing)
+			}
+			return nil
+		}),
 	}
-	w.options.Now = w.now
-	if crash {
-		w.crashes = newCrashes(rng)
-		w.options.FS = w.crashes.fs
-	}
-	w.options.FS = errorfs.Wrap(w.options.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && (strings.Contains(op.Path, "incoming") ||
-			strings.HasPrefix(op.Path, "copy")) {
-			w.nest.write()
-		}
-		return nil
-	}))
-	return w, w.open()
+	return w.open()
 }
 
 // now returns a time that advances by one second every eight calls.
@@ -124,73 +186,57 @@ func (w *world) open() (err error) {
 	return nil
 }
 
-// reopen closes the index, calls do, and opens the index again. do may change the files, but not
-// the stored documents.
-func (w *world) reopen(do func() error) error {
-	err := w.index.Close()
-	if err == nil {
-		err = do()
-	}
-	return errors.Join(err, w.open())
-}
-
 // compact compacts the open index. Now and then it starts two compactions, of which one waits for
 // the other.
 func (w *world) compact(ctx context.Context, rng *rand.Rand) error {
-	one := func() error {
-		_, err := compaction.Compact(ctx, w.index, compaction.Options{MemoryBytes: 1 << 20})
-		return err
+	var group errgroup.Group
+	for range 1 + rng.IntN(4)/3 {
+		group.Go(func() error {
+			_, err := compaction.Compact(ctx, w.index, compaction.Options{MemoryBytes: 1 << 20})
+			return err
+		})
 	}
-	if rng.IntN(4) > 0 {
-		return one()
-	}
-	var both errgroup.Group
-	both.Go(one)
-	return errors.Join(one(), both.Wait())
+	return group.Wait()
 }
 
 // betweenRounds leaves the index as it is, opens it again, or compacts it while it is closed.
 func (w *world) betweenRounds(ctx context.Context) error {
-	switch w.rng.IntN(4) {
-	case 0:
+	what := w.rng.IntN(4)
+	if what == 0 {
 		return nil
-	case 1:
-		return w.reopen(func() error { return nil })
 	}
-	return w.reopen(func() error {
-		_, err := compaction.Run(ctx, w.dir, compaction.Options{FS: w.options.FS,
+	err := w.index.Close()
+	if what > 1 && err == nil {
+		_, err = compaction.Run(ctx, w.dir, compaction.Options{FS: w.options.FS,
 			CacheBytes: w.options.CacheBytes, FilterBytes: w.options.FilterBytes})
-		return err
-	})
+	}
+	return errors.Join(err, w.open())
 }
 
-// newSites adds n sites. The first one has the empty scope, and therefore bare documents. If
-// there are few sites, each gets enough groups for its whole life.
-func (w *world) newSites(n int) []int {
-	groups := max(4, 96/n)
-	var numbers []int
+// newSites adds n sites, and returns their numbers. If there are few sites, each gets enough groups
+// for its whole life.
+func (w *world) newSites(n int) (numbers []int) {
 	for range n {
 		number := len(w.sites)
-		s := &site{shingles: fingerprint.ShingleSignature{w.rng.Uint64(), w.rng.Uint64(),
-			w.rng.Uint64(), w.rng.Uint64()}, scope: []string{"", "shared",
-			fmt.Sprint("scope ", number)}[number%3]}
-		for range groups {
-			base := fingerprint.Fingerprint(w.rng.Uint64())
-			group := []fingerprint.Fingerprint{base}
-			for _, bits := range []int{1, 2, 3, 3, 5} {
-				group = append(group,
-					fingerprint.Fingerprint(testgen.Flip(w.rng, uint64(base), ^uint64(0), bits)))
-			}
-			for _, fp := range group {
+		s := &site{urls: number%4 > 1,
+			scope: []string{"", "shared", fmt.Sprint("scope ", number)}[number%3]}
+		for i := range s.shingles {
+			s.shingles[i] = w.rng.Uint64()
+		}
+		for range max(4, 96/n) {
+			var group []fingerprint.Fingerprint
+			base := w.rng.Uint64()
+			for _, bits := range []int{0, 1, 2, 3, 3, 5} {
+				fp := fingerprint.Fingerprint(testgen.Flip(w.rng, base, ^uint64(0), bits))
+				group = append(group, fp)
 				w.at[place{s.scope, fp}] = number
 			}
 			s.groups = append(s.groups, group)
 		}
 		pair := testgen.CollidingKeys(uint64(number))
 		s.keys = append(pair[:], fmt.Sprint("key ", number), fmt.Sprint("other key ", number))
-		if number%4 > 1 {
-			s.urls = true
-			for i := range 40 {
+		for i := range 40 {
+			if s.urls {
 				s.keys = append(s.keys, fmt.Sprintf("http://host-%d/%d", number+i/36, i))
 			}
 		}
@@ -242,7 +288,10 @@ func (w *world) round(p roundPlan) error {
 
 // runConcurrently lets all workers call the index concurrently.
 func (w *world) runConcurrently(workers []*worker) error {
-	w.crashes.start(w)
+	if w.crashes != nil {
+		w.crashes.run(true)
+		defer w.crashes.run(false)
+	}
 	over, end := context.WithCancel(context.Background())
 	rng := rand.New(rand.NewPCG(w.rng.Uint64(), 1))
 	var calls, background errgroup.Group
@@ -250,7 +299,7 @@ func (w *world) runConcurrently(workers []*worker) error {
 	for _, k := range workers {
 		calls.Go(func() error {
 			for range k.plan.Calls {
-				if err := k.call(context.Background(), k.draws()); err != nil {
+				if err := k.call(context.Background(), everything); err != nil {
 					return err
 				}
 			}
@@ -259,25 +308,24 @@ func (w *world) runConcurrently(workers []*worker) error {
 	}
 	err := calls.Wait()
 	end()
-	err = errors.Join(err, background.Wait())
-	w.crashes.stop()
-	return err
+	return errors.Join(err, background.Wait())
 }
 
 // keepCompacting compacts the index until over ends. Some compactions get a context that ends at a
 // random moment.
 func (w *world) keepCompacting(over context.Context, rng *rand.Rand) error {
 	for w.compacts && over.Err() == nil {
-		ctx, cancel := over, context.CancelFunc(func() {})
+		limit := time.Hour
 		if rng.IntN(3) == 0 {
-			ctx, cancel = context.WithTimeout(over, time.Duration(rng.IntN(8000))*time.Microsecond)
+			limit = time.Duration(rng.IntN(8000)) * time.Microsecond
 		}
+		ctx, cancel := context.WithTimeout(over, limit)
 		err := w.compact(ctx, rng)
-		if err != nil && ctx.Err() == nil {
-			cancel()
+		failed := err != nil && ctx.Err() == nil
+		cancel()
+		if failed {
 			return err
 		}
-		cancel()
 		// leave most of the time to the calls
 		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 	}
@@ -305,11 +353,15 @@ func (w *world) settle() error {
 			return err
 		}
 	}
-	if err := w.crashes.check(w); err != nil {
-		return err
+	if w.crashes != nil {
+		if err := w.crashes.check(); err != nil {
+			return err
+		}
 	}
 	for n, s := range w.sites {
-		w.calls += int64(len(s.calls))
+		if w.crashes == nil {
+			w.done += len(s.calls)
+		}
 		s.docs, s.calls, s.ids = left[n], nil, nil
 		for _, d := range s.docs {
 			s.ids = append(s.ids, d.ID)
@@ -326,17 +378,11 @@ func (w *world) settle() error {
 
 // look returns the documents of each site. It verifies the index.
 func (w *world) look(x *index.Index) ([]indextest.Documents, error) {
-	if err := indextest.Problems(x); err != nil {
-		return nil, err
-	}
 	sites, err := w.documents(context.Background(), x)
-	if err != nil {
+	if err := errors.Join(indextest.Problems(x), err); err != nil {
 		return nil, err
 	}
-	total := 0
-	for _, docs := range sites {
-		total += len(docs)
-	}
+	total := len(slices.Concat(sites...))
 	if stats := x.Stats(); stats.Documents != uint64(total) {
 		return nil, fmt.Errorf("%d documents, by the counters %d", total, stats.Documents)
 	}
@@ -392,11 +438,8 @@ type nest struct {
 // outer call to release a lock.
 const innerPatience = 2 * time.Millisecond
 
-// write and read make an inner call of that sort now and then. The nest may be nil.
-func (n *nest) write() { n.hook((*worker).writes) }
-func (n *nest) read()  { n.hook((*worker).reads) }
-
-func (n *nest) hook(sort func(*worker) func(context.Context) ([]*call, error)) {
+// hook makes an inner call now and then. The nest may be nil.
+func (n *nest) hook(m mix) {
 	if n == nil || !n.mu.TryLock() {
 		return
 	}
@@ -409,7 +452,7 @@ func (n *nest) hook(sort func(*worker) func(context.Context) ([]*call, error)) {
 	n.calls.Go(func() {
 		defer close(done)
 		defer n.mu.Unlock()
-		n.err = errors.Join(n.err, n.inner.callOrCompact(context.Background(), sort))
+		n.err = errors.Join(n.err, n.inner.callOrCompact(context.Background(), m))
 	})
 	select {
 	case <-done:
@@ -424,18 +467,16 @@ type hooked struct {
 }
 
 func (h hooked) Err() error {
-	h.nest.write()
+	h.nest.hook(writing)
 	return h.Context.Err()
 }
 
 // callOrCompact makes a call, or compacts the index.
-func (k *worker) callOrCompact(
-	ctx context.Context, draw func(*worker) func(context.Context) ([]*call, error),
-) error {
+func (k *worker) callOrCompact(ctx context.Context, m mix) error {
 	if k.w.compacts && k.rng.IntN(16) == 0 {
 		return k.w.compact(ctx, k.rng)
 	}
-	return k.call(ctx, draw(k))
+	return k.call(ctx, m)
 }
 
 // runNested makes the calls of a round with one outer and one inner worker.
@@ -443,12 +484,10 @@ func (w *world) runNested(workers []*worker) (err error) {
 	outer := workers[0]
 	n := &nest{inner: workers[1], rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}
 	w.nest = n
-	w.index.AroundView(n.write)
-	w.index.AroundApply(n.read)
-	for range outer.plan.Calls * workerCount {
-		if err = outer.callOrCompact(hooked{context.Background(), n}, (*worker).draws); err != nil {
-			break
-		}
+	w.index.AroundView(func() { n.hook(writing) })
+	w.index.AroundApply(func() { n.hook(reading) })
+	for i := 0; i < outer.plan.Calls*workerCount && err == nil; i++ {
+		err = outer.callOrCompact(hooked{context.Background(), n}, everything)
 	}
 	n.calls.Wait()
 	w.nest = nil

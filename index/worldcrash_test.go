@@ -18,12 +18,12 @@ import (
 
 // crashes records the files that crashes would leave during concurrent calls.
 type crashes struct {
+	w    *world
 	disk *crashfs.FS
 	fs   vfs.FS // disk with slow syncs
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	w       *world
 	running bool
 	taken   []*moment
 }
@@ -35,33 +35,24 @@ type moment struct {
 	left          *crashfs.FS
 }
 
-// mostMoments bounds the crashes of a round, whose files are all in memory. Crashes after a load
-// do not count.
+// mostMoments bounds the crashes of a round, whose files are all in memory.
 const mostMoments = 16
 
-func newCrashes(rng *rand.Rand) *crashes {
-	c := &crashes{disk: crashfs.New(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
-	c.fs = errorfs.Wrap(c.disk, c)
+func newCrashes(w *world) *crashes {
+	c := &crashes{w: w, disk: crashfs.New(), rng: rand.New(rand.NewPCG(w.rng.Uint64(), 0))}
+	c.fs = index.Injecting(c.disk, c.before)
 	return c
 }
 
-// String implements errorfs.Injector.
-func (c *crashes) String() string { return "crashes" }
-
-// MaybeError delays syncs, so that other goroutines run during a sync. It also simulates a crash
-// before some writes and syncs. The files change only then.
-func (c *crashes) MaybeError(op errorfs.Op) error {
+// before delays syncs, so that other goroutines run during a sync. It also simulates a crash
+// before some writes and syncs.
+func (c *crashes) before(op errorfs.Op) error {
 	c.mu.Lock()
-	if !c.running {
-		c.mu.Unlock()
-		return nil
-	}
-	syncs := isSync(op)
-	pause := time.Duration(c.rng.IntN(1500)) * time.Microsecond
-	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 || syncs &&
-		c.rng.IntN(3) == 0
+	running, pause := c.running, time.Duration(c.rng.IntN(1500))*time.Microsecond
+	stops := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.rng.IntN(40) == 0 ||
+		isSync(op) && c.rng.IntN(3) == 0
 	c.mu.Unlock()
-	if syncs {
+	if running && isSync(op) {
 		time.Sleep(pause)
 	}
 	if stops {
@@ -91,37 +82,22 @@ func (c *crashes) take() {
 	}
 }
 
-// start and stop are no-ops without crashes.
-func (c *crashes) start(w *world) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.w, c.running, c.taken = w, true, nil
-}
-
-func (c *crashes) stop() {
-	if c == nil {
-		return
-	}
+// run begins or ends the time of crashes, with a crash.
+func (c *crashes) run(running bool) {
 	c.take()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running = false
+	c.running = running
 }
 
 // check opens the index that each crash left.
-func (c *crashes) check(w *world) error {
-	if c == nil {
-		return nil
-	}
+func (c *crashes) check() error {
 	for _, m := range c.taken {
-		if err := w.afterCrash(m); err != nil {
+		if err := c.w.afterCrash(m); err != nil {
 			return fmt.Errorf("after a crash at %d to %d, with %d %% of the unsynced data: %w",
 				m.before, m.after, m.percent, err)
 		}
-		w.moments++
+		c.w.done++
 	}
 	c.taken = nil
 	runtime.GC() // the clones take most of the memory
@@ -137,11 +113,8 @@ func (w *world) afterCrash(m *moment) error {
 		return err
 	}
 	l := w.split(m, x.Stats().NextID)
+	left, err := w.look(x)
 	if err := errors.Join(err, x.Close()); err != nil {
-		return err
-	}
-	left, err := w.lookAt(m.left, w.dir)
-	if err != nil {
 		return err
 	}
 	for n, s := range w.sites {
@@ -209,25 +182,21 @@ func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 		return calls, nil
 	}
 	must := c.end <= max(l.durable, l.kept)
-	cut := *c
-	cut.end = min(c.end, l.after)
-	if ids := c.gave; len(ids) > 0 {
-		switch {
-		case slices.Max(ids) < l.next:
-			return append(calls, &cut), nil
-		case must:
+	survives := must
+	if len(c.gave) > 0 {
+		survives = slices.Max(c.gave) < l.next
+		if must && !survives || slices.Min(c.gave) < l.next && !survives {
 			return nil, fmt.Errorf("the next ID is %d, and lost is %+v", l.next, c.said)
-		case slices.Min(ids) < l.next:
-			return nil, fmt.Errorf("the next ID is %d, in the middle of %+v", l.next, c.said)
 		}
+	}
+	cut := *c
+	switch {
+	case survives:
+		cut.end = min(c.end, l.after)
+	case len(c.gave) > 0 || c.start >= l.lost:
 		return calls, nil
-	}
-	if must {
-		return append(calls, &cut), nil
-	}
-	if c.start < l.lost {
+	default:
 		cut.end = never
-		calls = append(calls, &cut)
 	}
-	return calls, nil
+	return append(calls, &cut), nil
 }
