@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -23,6 +24,12 @@ func TestShingleCache(t *testing.T) {
 	for slots, limit := range map[uint64]int64{0: shingleSlotBytes - 1, 1: 2*shingleSlotBytes - 1,
 		64: 64 * shingleSlotBytes, 4096: 8191 * shingleSlotBytes} {
 		c := newShingleCache(limit)
+		compare := func(id uint64, must bool) {
+			got, known := c.get(id)
+			if want := shingleOf(id); known && got != want || must && !known && !want.IsZero() {
+				t.Errorf("%d slots: %d is %v, known is %v", slots, id, got, known)
+			}
+		}
 		var wg sync.WaitGroup
 		for g := range uint64(4) {
 			wg.Go(func() {
@@ -32,9 +39,7 @@ func TestShingleCache(t *testing.T) {
 					if rng.IntN(8) > 0 {
 						c.put(id, shingleOf(id))
 					}
-					if shingle, known := c.get(id); known && shingle != shingleOf(id) {
-						t.Errorf("%d: %v", id, shingle)
-					}
+					compare(id, false)
 				}
 			})
 		}
@@ -43,16 +48,11 @@ func TestShingleCache(t *testing.T) {
 			c.put(id, shingleOf(id))
 		}
 		for id := range slots {
-			if shingle, known := c.get(id); !shingleOf(id).IsZero() &&
-				(!known || shingle != shingleOf(id)) {
-				t.Fatalf("%d slots: %d is %v, known is %v", slots, id, shingle, known)
-			}
+			compare(id, true)
 		}
 		for _, id := range []uint64{math.MaxUint64, 1 << 52, 1<<40 - 1, 1 << 40} {
-			c.put(id, shingleOf(7))
-			if shingle, known := c.get(id); known && shingle != shingleOf(7) {
-				t.Errorf("%d slots: %d is %v", slots, id, shingle)
-			}
+			c.put(id, shingleOf(id))
+			compare(id, false)
 		}
 		c.free()
 	}
@@ -63,44 +63,35 @@ func TestShingleCache(t *testing.T) {
 func TestCandidatesWithFarShingles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(92, 0))
 	x := openMem(t, Options{MaxDistance: 6, Durability: NoSync})
-	const near = 200
-	for i := range near {
-		fp := testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))
-		must(t, x.Add(t.Context(), Document{Key: string(rune('a' + i)),
-			Fingerprint: fingerprint.Fingerprint(fp),
+	docs := make([]Document, 200)
+	for i := range docs {
+		docs[i] = Document{Key: strconv.Itoa(i),
+			Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))),
 			Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(),
-				rng.Uint64()}}))
+				rng.Uint64()}}
 	}
+	must(t, x.Add(t.Context(), docs...))
 	for round := range 3 {
-		for _, rule := range []int{-1, 40, 130, 256 + 6} {
-			for q := range 3 {
-				var shingle fingerprint.ShingleSignature
-				shingle[q] = 1
-				x.rule.MaxShingleDistance = rule
-				got, err := x.Query(t.Context(),
-					Query{Signature: fingerprint.Signature{Shingles: shingle}})
-				must(t, err)
-				want := 0
-				for d, err := range x.Documents(t.Context()) {
-					must(t, err)
-					if distance := d.Fingerprint.Distance(0); rule < 0 ||
-						distance+d.Shingles.Distance(shingle) <= rule {
-						want++
-					}
+		for _, x.rule.MaxShingleDistance = range []int{-1, 40, 130, 256 + 6} {
+			q := nearTo(0)
+			q.Shingles[round] = 1
+			want := 0
+			for i := range docs {
+				if x.rule.Allows(docs[i].Fingerprint.Distance(0), docs[i].Signature(),
+					q.Signature) {
+					want++
 				}
-				if len(got) != want {
-					t.Errorf("round %d, limit %d: %d matches, want %d", round, rule, len(got), want)
-				}
+			}
+			got, err := x.Query(t.Context(), q)
+			if err != nil || len(got) != want {
+				t.Errorf("round %d, limit %d: %d matches, want %d: %v", round,
+					x.rule.MaxShingleDistance, len(got), want, err)
 			}
 		}
 	}
-	known := 0
-	for id := range uint64(near + 1) {
-		if _, ok := x.shingles.get(id); ok {
-			known++
+	for id := range uint64(len(docs)) {
+		if _, known := x.shingles.get(id + 1); !known {
+			t.Errorf("the Shingles of document %d are not known", id+1)
 		}
-	}
-	if known != near {
-		t.Errorf("%d of %d Shingles are known", known, near)
 	}
 }

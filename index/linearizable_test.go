@@ -27,8 +27,13 @@ type call struct {
 	ids []uint64 // IDs of the documents that the call stored
 	// IDs that the call certainly assigned; other IDs may be kept from earlier versions
 	gave  []uint64
-	reads bool // the call changes nothing and does not depend on durable data
-	holds bool // the answer is right even if the call returned an error
+	reads bool   // the call changes nothing and does not depend on durable data
+	holds bool   // the answer is right even if the call returned an error
+	batch int64  // equal for the documents of a batch
+	of    uint64 // the original of a duplicate in a batch
+
+	chain int // of duplicates of a batch that follow each other, or negative
+	turn  int // in the chain
 }
 
 // The state after a crash is read until afterAll. Calls that may not have happened before the
@@ -49,8 +54,9 @@ func found(site int, start, end int64, docs indextest.Documents) *call {
 // state is the state of a site between two calls.
 type state struct {
 	docs  indextest.Documents
-	given int  // number of IDs assigned so far
-	over  bool // later calls did not happen before the crash
+	given int   // number of IDs assigned so far
+	over  bool  // later calls did not happen before the crash
+	turns []int // number of calls of each chain so far
 }
 
 // step returns the state after a call, if the call's answer is right. ids has the IDs that all
@@ -59,8 +65,15 @@ func (s state) step(c *call, ids []uint64) (bool, state) {
 	if s.over {
 		return true, s
 	}
+	if c.chain >= 0 && s.turns[c.chain] != c.turn {
+		return false, s
+	}
 	docs, right := c.apply(s.docs)
-	after := state{docs, s.given, c.end == afterAll}
+	after := state{docs, s.given, c.end == afterAll, s.turns}
+	if c.chain >= 0 {
+		after.turns = slices.Clone(s.turns)
+		after.turns[c.chain]++
+	}
 	for _, id := range c.ids {
 		if s.docs.Has(id) { // the ID of an earlier version
 			continue
@@ -69,6 +82,34 @@ func (s state) step(c *call, ids []uint64) (bool, state) {
 		after.given++
 	}
 	return right, after
+}
+
+// chain puts the duplicates of each batch into chains, and returns zero for each chain.
+// CheckAndAddBatch decides the documents of a batch in order. But it may find a duplicate of an
+// earlier stored document before it stores the other documents of the commit. The IDs of stored
+// documents give their order. Without chains, the search for an order may take forever.
+func chain(calls []*call) (turns []int) {
+	type key struct {
+		batch  int64
+		within bool // of duplicates of documents of the same batch
+	}
+	chains, givenBy := make(map[key]int), make(map[uint64]int64)
+	for _, c := range calls {
+		c.chain = -1
+		if len(c.gave) > 0 {
+			givenBy[c.gave[0]] = c.batch
+		} else if c.batch != 0 && len(c.ids) == 0 {
+			k := key{c.batch, givenBy[c.of] == c.batch}
+			n, begun := chains[k]
+			if !begun {
+				n, turns = len(turns), append(turns, 0)
+				chains[k] = n
+			}
+			c.chain, c.turn = n, turns[n]
+			turns[n]++
+		}
+	}
+	return make([]int, len(turns))
 }
 
 // patience bounds the search for an order of the calls. If an order exists, the search usually
@@ -90,9 +131,10 @@ func explain(first indextest.Documents, calls []*call) error {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
+	start := state{docs: first, turns: chain(calls)}
 	seed := maphash.MakeSeed()
 	model := porcupine.Model{
-		Init: func() any { return state{docs: first} },
+		Init: func() any { return start },
 		Step: func(s, c, _ any) (bool, any) { return s.(state).step(c.(*call), ids) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
@@ -116,7 +158,7 @@ func explain(first indextest.Documents, calls []*call) error {
 	_, info := porcupine.CheckOperationsVerbose(model, operations, patience/10)
 	longest := slices.MaxFunc(info.PartialLinearizationsOperations()[0],
 		func(a, b []porcupine.Operation) int { return cmp.Compare(len(a), len(b)) })
-	s := state{docs: first}
+	s := start
 	for _, o := range longest {
 		_, s = s.step(o.Input.(*call), ids)
 		calls = slices.DeleteFunc(calls, func(c *call) bool { return c == o.Input })

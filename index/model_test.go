@@ -2,7 +2,6 @@ package index_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,33 +30,68 @@ func openModelled(t *testing.T, opts index.Options) modelled {
 	return modelled{x, indextest.NewModel(indextest.RuleOf(opts, x.Plan().MaxDistance))}
 }
 
-// check compares the verdicts on a batch with the model. It takes the times from the index.
-func (m modelled) check(ctx context.Context, docs []index.Document) error {
-	_, err := m.checked(ctx, docs)
-	return err
-}
-
-// checked does the same as check, and returns the verdicts.
-func (m modelled) checked(ctx context.Context, docs []index.Document) ([]index.Verdict, error) {
+// check compares the verdicts on a batch with the model, and returns them. It takes the times from
+// the index.
+func (m modelled) check(
+	t *testing.T, ctx context.Context, docs []index.Document,
+) []index.Verdict {
+	t.Helper()
 	before := slices.Clone(docs)
 	verdicts, err := m.Index.CheckAndAddBatch(ctx, docs)
-	if err != nil || len(verdicts) != len(docs) {
-		return nil, fmt.Errorf("%d verdicts on %d documents: %w", len(verdicts), len(docs), err)
+	if err != nil || len(verdicts) != len(docs) || !slices.Equal(docs, before) {
+		t.Fatalf("%d verdicts on %d documents: %v", len(verdicts), len(docs), err)
 	}
 	for i, got := range verdicts {
-		if docs[i] != before[i] {
-			return nil, fmt.Errorf("document %d is changed from %+v to %+v", i, before[i], docs[i])
-		}
 		m.Now = got.Document.Added
 		if want := m.Model.CheckAndAdd(docs[i]); got != want {
-			return nil, fmt.Errorf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
+			t.Fatalf("document %d, %+v:\n%+v, not\n%+v", i, docs[i], got, want)
 		}
 		if stored := got.Document.ID != 0; stored == got.Document.Added.IsZero() {
-			return nil, fmt.Errorf("document %d, stored %v, was added %v", i, stored,
-				got.Document.Added)
+			t.Fatalf("document %d, stored %v, was added %v", i, stored, got.Document.Added)
 		}
 	}
-	return verdicts, errors.Join(m.Model.Compare(m.Index), indextest.Problems(m.Index))
+	m.compare(t)
+	return verdicts
+}
+
+// compare compares the index with its model, and verifies the index.
+func (m modelled) compare(t *testing.T) {
+	t.Helper()
+	must(t, m.Model.Compare(m.Index), indextest.Problems(m.Index))
+}
+
+// add adds documents to the index and the model.
+func (m modelled) add(t *testing.T, docs ...index.Document) {
+	t.Helper()
+	own := slices.Clone(docs)
+	must(t, m.Index.Add(t.Context(), own...))
+	m.Now = own[0].Added
+	m.Model.Add(docs...)
+}
+
+// delete deletes documents of the index and the model.
+func (m modelled) delete(t *testing.T, keys ...string) {
+	t.Helper()
+	deleted, err := m.Index.Delete(t.Context(), keys...)
+	must(t, err)
+	if want := m.Model.Delete(keys...); deleted != want {
+		t.Fatalf("%d deleted, want %d", deleted, want)
+	}
+	m.compare(t)
+}
+
+func keysOf(docs []index.Document) (keys []string) {
+	for i := range docs {
+		keys = append(keys, docs[i].Key)
+	}
+	return keys
+}
+
+func idsUpTo(n uint64) (ids []uint64) {
+	for id := range n {
+		ids = append(ids, id+1)
+	}
+	return ids
 }
 
 // fill adds bare documents.
@@ -84,23 +118,40 @@ func (m modelled) query(t *testing.T, queries []uint64) {
 	}
 }
 
-// compareCounts returns an error that describes a difference between the counts of the index and
-// the model, or nil.
-func (m modelled) compareCounts() error {
+// compareCounts compares the counts of duplicates.
+func (m modelled) compareCounts(t *testing.T) {
+	t.Helper()
 	for id := uint64(1); id < m.NextID; id++ {
-		got, err := m.Duplicates(context.Background(), id)
-		if err != nil {
-			return err
-		}
+		got, err := m.Duplicates(t.Context(), id)
+		must(t, err)
 		want := uint64(0)
 		if c := m.Counts[id]; c != nil && m.Docs.Has(id) {
 			want = c.Checks
 		}
 		if got[0] != want {
-			return fmt.Errorf("document %d has %d duplicates, not %d", id, got[0], want)
+			t.Fatalf("document %d has %d duplicates, not %d", id, got[0], want)
 		}
 	}
-	return nil
+}
+
+// TestEdgesOfWindows tests batches that have one document less than a window or a commit, exactly
+// as many, and one more. The last document repeats the first one, in the next window.
+func TestEdgesOfWindows(t *testing.T) {
+	for _, n := range []int{1, 255, 256, 257, 513} {
+		m := openModelled(t, index.Options{MaxDistance: 1})
+		docs := append(index.Strangers(n), index.Strangers(1)...)
+		copied := docs[0]
+		copied.Key = "a copy of the first"
+		m.check(t, t.Context(), append(docs, copied))
+		m.delete(t, keysOf(docs)...)
+		m.add(t, index.Strangers(n)...)
+		deleted, err := m.DeleteIDs(t.Context(), idsUpTo(m.NextID)...)
+		if err != nil || deleted != len(m.Docs) {
+			t.Errorf("%d deleted by ID of %d: %v", deleted, len(m.Docs), err)
+		}
+		m.Docs = nil
+		m.compare(t)
+	}
 }
 
 // TestCheckAndAddOverWindows runs a batch of several windows with chains of near
@@ -124,8 +175,7 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 		if i < 2 {
 			ctx = testhook.WithParts(ctx, 8, 32)
 		}
-		m := openModelled(t, index.Options{KeepDuplicates: keep})
-		must(t, m.check(ctx, docs))
+		openModelled(t, index.Options{KeepDuplicates: keep}).check(t, ctx, docs)
 	}
 }
 
@@ -141,7 +191,7 @@ func TestSitesOneByOne(t *testing.T) {
 		m := openModelled(t, opts)
 		m.Counts = make(map[uint64]*indextest.Count)
 		for range 6 {
-			docs := make([]index.Document, rng.IntN(120))
+			docs := make([]index.Document, 5+rng.IntN(120))
 			for i := range docs {
 				docs[i] = templatePage(rng, seed)
 			}
@@ -149,25 +199,16 @@ func TestSitesOneByOne(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				ctx = testhook.WithParts(ctx, 4, 16)
 			}
-			found, err := m.checked(ctx, docs)
-			must(t, err, m.compareCounts())
-			for _, v := range found {
+			for _, v := range m.check(t, ctx, docs[5:]) {
 				verdicts[fmt.Sprint(opts.SiteTexts < 0, " ", v.Status)]++
 			}
-			gone := make([]string, 5)
-			for i := range gone {
-				gone[i] = templatePage(rng, seed).Key
-			}
-			deleted, err := m.Index.Delete(t.Context(), gone...)
-			must(t, err)
-			if want := m.Model.Delete(gone...); deleted != want {
-				t.Fatalf("seed %d: %d deleted, want %d", seed, deleted, want)
-			}
-			must(t, m.compareCounts())
+			m.compareCounts(t)
+			m.delete(t, keysOf(docs[:5])...)
+			m.compareCounts(t)
 			if rng.IntN(2) == 0 {
 				must(t, m.Close())
 				m.Index = index.OpenMem(t, opts)
-				must(t, m.compareCounts())
+				m.compareCounts(t)
 			}
 		}
 	}

@@ -16,25 +16,20 @@ func TestVerifyEnds(t *testing.T) {
 		b.SetEntry(table, 5)
 	}
 	must(t, x.store.Apply(b, false))
-	n := 0
-	for range x.Verify(context.Background(), verify.Options{}) {
-		n++
+	problems := func(ctx context.Context, each func() bool) (n int, last verify.Problem) {
+		for last = range x.Verify(ctx, verify.Options{}) {
+			if n++; !each() {
+				break
+			}
+		}
+		return n, last
 	}
-	if n != 3 {
+	if n, _ := problems(t.Context(), func() bool { return true }); n != 3 {
 		t.Errorf("%d problems, want 3", n)
 	}
-	for range x.Verify(context.Background(), verify.Options{}) {
-		break
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var last verify.Problem
-	n = 0
-	for p := range x.Verify(ctx, verify.Options{}) {
-		last = p
-		n++
-		cancel()
-	}
+	problems(t.Context(), func() bool { return false })
+	ctx, cancel := context.WithCancel(t.Context())
+	n, last := problems(ctx, func() bool { cancel(); return true })
 	if last.Kind != verify.Unchecked || !errors.Is(last.Err, context.Canceled) {
 		t.Errorf("canceled after %d problems: %v", n, last)
 	}

@@ -125,7 +125,7 @@ func (k *worker) model(docs indextest.Documents, next uint64, now time.Time) *in
 
 // checked returns a call of CheckAndAdd.
 func (k *worker) checked(site int, d index.Document, v index.Verdict) *call {
-	c := &call{site: site, said: []any{"CheckAndAdd", d, v}}
+	c := &call{site: site, said: []any{"CheckAndAdd", d, v}, of: v.Of.ID}
 	if id := v.Document.ID; id != 0 {
 		c.ids = []uint64{id}
 		if d.Key == "" || v.Status == index.New || v.Status == index.Known && v.Of.ID != id {
@@ -164,10 +164,11 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 	if k.rng.IntN(2) == 0 {
 		ctx = testhook.WithParts(ctx, 1+k.rng.IntN(8), 1+k.rng.IntN(8))
 	}
+	batch := k.w.clock.Add(1)
 	verdicts, err := k.w.index.CheckAndAddBatch(ctx, docs)
 	for i, v := range verdicts {
 		c := k.checked(sites[i], docs[i], v)
-		c.holds = true
+		c.holds, c.batch = true, batch
 		calls = append(calls, c)
 	}
 	return calls, err
