@@ -14,9 +14,6 @@ func (x *Index) AroundView(f func()) { x.aroundView = f }
 // AroundApply lets f be called just before a commit is applied, and just after.
 func (x *Index) AroundApply(f func()) { x.aroundApply = f }
 
-// Commits returns the number of commits so far.
-func (x *Index) Commits() uint64 { return x.applied.Load() }
-
 // SetBatchLimits sets the number of queries of a pass over the index, and the number of hits that
 // it keeps, until restore is called.
 func SetBatchLimits(queries int, hits int64) (restore func()) {

@@ -14,6 +14,14 @@ import (
 func TestRecheckAtCommit(t *testing.T) {
 	ctx := t.Context()
 	stored := index.Document{Key: "stored", Fingerprint: 1 << 20}
+	near := index.Document{Key: "page", Fingerprint: 1<<20 | 1}
+	add := func(d index.Document) func(*index.Index) error {
+		return func(x *index.Index) error { return x.Add(ctx, d) }
+	}
+	remove := func(x *index.Index) error {
+		_, err := x.Delete(ctx, "stored")
+		return err
+	}
 	for _, c := range []struct {
 		name   string
 		doc    index.Document
@@ -22,33 +30,20 @@ func TestRecheckAtCommit(t *testing.T) {
 		of     string
 	}{
 		{"document with the key", index.Document{Key: "page", Fingerprint: 0xffff << 40},
-			func(x *index.Index) error {
-				return x.Add(ctx, index.Document{Key: "page", Fingerprint: 1<<64 - 1})
-			}, index.Known, "page"},
+			add(index.Document{Key: "page", Fingerprint: 1<<64 - 1}), index.Known, "page"},
 		{"document at distance k", index.Document{Key: "page", Fingerprint: 7 << 50},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "near"}) },
-			index.Duplicate, "near"},
+			add(index.Document{Key: "near"}), index.Duplicate, "near"},
 		{"document beyond k", index.Document{Key: "page", Fingerprint: 15 << 50},
-			func(x *index.Index) error { return x.Add(ctx, index.Document{Key: "far"}) },
-			index.New, ""},
-		{"removal of the match", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
-			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err },
-			index.New, ""},
-		{"match that moves away", index.Document{Key: "page", Fingerprint: 1<<20 | 1},
-			func(x *index.Index) error {
-				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1<<64 - 1})
-			}, index.New, ""},
+			add(index.Document{Key: "far"}), index.New, ""},
+		{"removal of the match", near, remove, index.New, ""},
+		{"match that moves away", near,
+			add(index.Document{Key: "stored", Fingerprint: 1<<64 - 1}), index.New, ""},
 		{"removal of the earlier version", index.Document{Key: "stored", Fingerprint: 0xffff << 40},
-			func(x *index.Index) error { _, err := x.Delete(ctx, "stored"); return err },
-			index.New, ""},
-		{"recrawl of the match, which keeps its ID",
-			index.Document{Key: "page", Fingerprint: 1<<20 | 1},
-			func(x *index.Index) error { return x.Add(ctx, stored) }, index.Duplicate, "stored"},
+			remove, index.New, ""},
+		{"recrawl of the match, which keeps its ID", near, add(stored), index.Duplicate, "stored"},
 		{"recrawl of the match, which keeps its ID and is longer",
 			index.Document{Key: "page", Fingerprint: 1<<20 | 1, Tokens: 100},
-			func(x *index.Index) error {
-				return x.Add(ctx, index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000})
-			}, index.New, ""},
+			add(index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000}), index.New, ""},
 	} {
 		// The others write just before or just after the snapshot is taken, or when the verdict is
 		// decided. If sites are ignored, a removal matters only to the documents that match it.
@@ -56,27 +51,22 @@ func TestRecheckAtCommit(t *testing.T) {
 			when, siteTexts := n%3, []int{0, -1}[n/3]
 			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})
 			must(t, x.Add(ctx, stored))
-			written, calls := false, 0
+			calls, asks, written := 0, 0, false
 			write := func() {
-				if calls++; !written && calls > when%2 {
-					written = true
-					must(t, c.others(x))
+				written = true
+				must(t, c.others(x))
+			}
+			x.AroundView(func() {
+				if calls++; when < 2 && calls == when+1 {
+					write()
 				}
-			}
-			// two, so that the snapshot is taken first
-			docs := []index.Document{c.doc, {Key: "another", Fingerprint: 0x5555 << 44}}
-			asking := context.Context(ctx)
-			if when < 2 {
-				x.AroundView(write)
-			} else {
-				calls = 1
-				asking = index.WhenAsked{ctx, func() {
-					if calls++; calls == 4 { // after the first search
-						write()
-					}
-				}}
-			}
-			verdicts, err := x.CheckAndAddBatch(asking, docs)
+			})
+			verdicts, err := x.CheckAndAddBatch(index.WhenAsked{ctx, func() {
+				if asks++; when == 2 && asks == 3 { // after the first search
+					write()
+				}
+			}}, []index.Document{c.doc, // a second one, so that the snapshot is taken first
+				{Key: "another", Fingerprint: 0x5555 << 44}})
 			must(t, err)
 			x.AroundView(nil)
 			if v := verdicts[0]; !written || v.Status != c.status || v.Of.Key != c.of {
@@ -91,38 +81,27 @@ func TestRecheckAtCommit(t *testing.T) {
 // 200: before the first commit of the window, or after document 10 was committed. This must also
 // hold if the index does not list all writes.
 func TestWritesBetweenCommits(t *testing.T) {
-	ctx := t.Context()
 	docs := index.Strangers(260)
 	window, stored := docs[:256], docs[256:] // the stored documents have the IDs 1 to 4
 	stored[0].Digest, window[10].Digest = 1, 2
-	remove := func(ids ...uint64) func(*index.Index) {
-		return func(x *index.Index) {
-			if n, err := x.DeleteIDs(ctx, ids...); err != nil || n != len(ids) {
-				t.Errorf("%d of %d documents were deleted: %v", n, len(ids), err)
-			}
-		}
-	}
+	again, near := window[10], index.Document{Fingerprint: window[100].Fingerprint ^ 1}
+	again.Digest = 3
 	for _, c := range []struct {
 		name   string
 		late   bool // document 10 matches and is committed; else the stored document 1 matches
 		listed int  // number of writes
-		write  func(*index.Index)
+		remove []uint64
+		add    []index.Document
 		of     fingerprint.Digest // of the original; 0: the verdict is New
 	}{
-		{"removal of the original", false, 1000, remove(1), 0},
-		{"removal of the original and others", false, 2, remove(1, 2, 3), 0},
-		{"removal of another document", false, 1000, remove(2), 1},
-		{"removal of other documents", false, 2, remove(2, 3, 4), 1},
-		{"removal of a committed document", true, 1000, remove(15), 0},
-		{"removal of a committed document and others", true, 2, remove(2, 3, 15), 0},
-		{"recrawl of a committed document", true, 1000, func(x *index.Index) {
-			again := window[10]
-			again.Digest = 3
-			must(t, x.Add(ctx, again))
-		}, 3},
-		{"document near another one of the window", true, 1000, func(x *index.Index) {
-			must(t, x.Add(ctx, index.Document{Fingerprint: window[100].Fingerprint ^ 1}))
-		}, 2},
+		{"removal of the original", false, 1000, []uint64{1}, nil, 0},
+		{"removal of the original and others", false, 2, []uint64{1, 2, 3}, nil, 0},
+		{"removal of another document", false, 1000, []uint64{2}, nil, 1},
+		{"removal of other documents", false, 2, []uint64{2, 3, 4}, nil, 1},
+		{"removal of a committed document", true, 1000, []uint64{15}, nil, 0},
+		{"removal of a committed document and others", true, 2, []uint64{2, 3, 15}, nil, 0},
+		{"recrawl of a committed document", true, 1000, nil, []index.Document{again}, 3},
+		{"document near another one of the window", true, 1000, nil, []index.Document{near}, 2},
 	} {
 		for _, siteTexts := range []int{0, -1} {
 			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})
@@ -131,16 +110,21 @@ func TestWritesBetweenCommits(t *testing.T) {
 			if c.late {
 				window[200].Fingerprint = window[10].Fingerprint ^ 1
 			}
-			must(t, x.Add(ctx, stored...))
+			must(t, x.Add(t.Context(), stored...))
 			asked, written := 0, false
-			verdicts, err := x.CheckAndAddBatch(index.WhenAsked{testhook.WithParts(ctx, 8, 32),
-				func() {
-					// the second time is after the snapshot is taken
-					if asked++; !written && asked > 1 && (!c.late || x.Stats().Documents == 4+64) {
-						written = true
-						c.write(x)
-					}
-				}}, window)
+			ctx := testhook.WithParts(t.Context(), 8, 32)
+			verdicts, err := x.CheckAndAddBatch(index.WhenAsked{ctx, func() {
+				// the second time is after the snapshot is taken
+				if asked++; written || asked < 2 || c.late && x.Stats().Documents != 4+64 {
+					return
+				}
+				written = true
+				n, err := x.DeleteIDs(context.Background(), c.remove...)
+				must(t, err, x.Add(context.Background(), c.add...))
+				if n != len(c.remove) {
+					t.Errorf("%d of %d documents were deleted", n, len(c.remove))
+				}
+			}}, window)
 			must(t, err)
 			v, want := verdicts[200], index.New
 			if c.of != 0 {
