@@ -64,8 +64,13 @@ func (s *source) entry(name string, r io.Reader, size int64) {
 	within.records()
 }
 
-// skipEntry sends the skip of an entry. Its source is the entry, since the archive may have documents.
+// skipEntry sends the skip of an entry. Its source is the entry, since the archive may have
+// documents. Entries that are left out on purpose are records of the archive.
 func (s *source) skipEntry(name string, skip *Skip) {
+	if skip.PassedOver {
+		s.skip(s.w.pos, s.entryKey(name), skip)
+		return
+	}
 	within := &source{run: s.run, name: s.name + "/" + name}
 	within.skip(0, s.entryKey(name), skip)
 }
