@@ -132,7 +132,7 @@ func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 		rec.Skip = statusSkip(status)
 		return
 	}
-	if content.value == nil && !list && o.isOutput() {
+	if content.value == nil && o.isOutput() {
 		rec.Skip = &Skip{Reason: "output of neardup", Detail: "a line about a document"}
 		return
 	}

@@ -164,6 +164,17 @@ func TestDocumentInAList(t *testing.T) {
 	}
 }
 
+// A verdict in a list is a skip, since its ID is not the key of the document.
+func TestVerdictInAList(t *testing.T) {
+	all, skips, err := readChunks(t, Options{Format: JSONL}, "-", strings.NewReader(
+		`{"key":"u","fingerprint":"0123456789abcdef","verdict":"new","id":1}`+"\n"+
+			`{"key":"v","fingerprint":"0123456789abcdef"}`))
+	if err != nil || len(all) != 1 || all[0].key != "v" || len(skips) != 1 ||
+		skips[0].Skip.Reason != "output of neardup" {
+		t.Errorf("%v, %s (%v)", all, brief(skips), err)
+	}
+}
+
 // The context and an error of the work end the chunks.
 func TestChunksEnd(t *testing.T) {
 	reader := func() *Reader {
