@@ -54,7 +54,8 @@ type Options struct {
 
 	// Bare opens an index without a Signer. The index may record no Signer, or a Signer that this
 	// version does not know. A new index records no Signer and gets the default k of package index.
-	// With Bare, Check returns an error, and CheckDocuments compares fingerprints of any kind.
+	// If there is no Signer, Check returns an error, and CheckDocuments compares fingerprints of any
+	// kind.
 	Bare bool
 
 	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 7,

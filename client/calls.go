@@ -219,8 +219,9 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	return verdicts, err
 }
 
-// Query returns the stored documents that match q, ordered by Distance, then ID. If q has no Limit
-// and more than 10,000 documents match, Query returns ErrTooLarge. It also returns ErrDistance.
+// Query returns the stored documents that match q, ordered by Distance, then ID. If more than 10,000
+// documents match, and q has no Limit or a Limit above 10,000, Query returns ErrTooLarge. It also
+// returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	var answer api.Found
 	if err := c.object(ctx, "/v1/query", wire.OfQuery(&q), &answer); err != nil {
@@ -230,8 +231,8 @@ func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error
 		return nil, errNoAnswer
 	}
 	if answer.More {
-		return nil, fmt.Errorf("%w: the query has more than 10,000 matches; give it a Limit",
-			api.ErrTooLarge)
+		return nil, fmt.Errorf("%w: the query has more than 10,000 matches; give it a Limit of "+
+			"at most 10,000", api.ErrTooLarge)
 	}
 	for n := range answer.Matches {
 		matches = append(matches, wire.Match(&answer.Matches[n]))

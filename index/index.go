@@ -327,7 +327,7 @@ var (
 	// no fingerprint.Analyzer, it stores the document as the fingerprint 0.
 	ErrNoText = fault.ErrNoText
 
-	// ErrTooLarge: a key, a scope or a batch is over its limit.
+	// ErrTooLarge: a key, a scope, the Tokens of a document or a batch is over its limit.
 	ErrTooLarge = fault.ErrTooLarge
 
 	// ErrCorrupt: bytes in the index do not follow docs/format.md.
