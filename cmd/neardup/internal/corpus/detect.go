@@ -78,6 +78,8 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	}
 	named, contentType := formatByName(name), ""
 	switch advice, isUnsupported := unsupported[extension(name)]; {
+	case bytes.HasPrefix(head, []byte("filedesc://")): // the first record of each ARC file
+		return Detect, notSupported("ARC", "convert it: warcio recompress FILE.arc.gz FILE.warc.gz")
 	case isUnsupported:
 		return Detect, notSupported(advice[0], advice[1])
 	case named == HTMLFile || named == TextFile:
