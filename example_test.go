@@ -33,7 +33,7 @@ func checkAndSave(
 	}
 	// Unchanged too: the last run may have died before it saved
 	if err := save(url, body); err != nil {
-		_, undo := x.Delete(ctx, url) // the next visit is New again
+		_, undo := x.Delete(context.WithoutCancel(ctx), url) // the next visit is New again
 		return errors.Join(err, undo)
 	}
 	return nil

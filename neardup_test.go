@@ -66,8 +66,9 @@ func TestREADME(t *testing.T) {
 	body, full := []byte(checktest.Text("harbour", 100)), errors.New("disk full")
 	for range 2 {
 		saved := false
-		if err := checkAndSave(t.Context(), "harbour", "text/plain", body,
-			func(string, []byte) error { return full }); !errors.Is(err, full) {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := checkAndSave(ctx, "harbour", "text/plain", body,
+			func(string, []byte) error { cancel(); return full }); !errors.Is(err, full) {
 			t.Errorf("a page that cannot be saved: %v", err)
 		}
 		// A copy at another URL is New, and so is the page itself once it can be saved.
