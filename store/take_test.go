@@ -1,13 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/internal/fault"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
@@ -51,4 +55,35 @@ func TestFreezeAndTakeRefuse(t *testing.T) {
 		}
 	}
 	must(t, s.Sync(), s.Close())
+}
+
+// TestTakeThatCannotReadItsTables lets the new tables be unreadable once they are installed. The
+// store must fail, since the disk has the new tables. Readers keep the tables before.
+func TestTakeThatCannotReadItsTables(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := newBreakable(mem, func(op errorfs.Op) bool {
+		return isTableRead(op) && bytes.Contains(debug.Stack(), []byte("openTables"))
+	})
+	s, m := openIn(t, disk), newModel()
+	rng := rand.New(rand.NewPCG(testenv.Seed(t), 4))
+	apply(t, s, true, func(b *Batch) { m.change(rng, b) })
+	m.freeze(t, s)
+	r := m.packFrozen(t, s)
+	disk.broken.Store(true)
+	err := s.Take(t.Context(), r)
+	disk.broken.Store(false)
+	if disk.hits.Load() == 0 {
+		t.Fatal("no read has failed")
+	}
+	m.holds(t, "after Take", s.Now())
+	r.Close()
+	for call, err := range map[string]error{"Take": err, "Sync": s.Sync(), "Close": s.Close()} {
+		if !errors.Is(err, fault.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	s = openIn(t, mem)
+	m.pack()
+	m.holds(t, "opened again", s.Now())
+	must(t, s.Close())
 }

@@ -116,7 +116,7 @@ func TestGrowingSetsFindAll(t *testing.T) {
 	seed := testenv.Seed(t)
 	steps := testenv.Number(100, 200, 200, 5000)
 	if testenv.Race {
-		steps = 30
+		steps = 10
 	}
 	for kind, newSet := range growingSets {
 		for _, budget := range []int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40} {
