@@ -111,7 +111,7 @@ type Options struct {
 	// MustExist makes Open fail if there is no index.
 	MustExist bool
 
-	// ReadOnly refuses writes. The index must exist.
+	// ReadOnly refuses writes. The index must exist, and no other process may have it open.
 	ReadOnly bool
 
 	// FS is the file system. nil: the machine's.
