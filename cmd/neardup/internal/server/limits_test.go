@@ -114,9 +114,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		docs[n] = index.Document{Key: fmt.Sprintf("%0100d", n), Fingerprint: 1, Tokens: 9}
 	}
 	must(t, x.Add(t.Context(), docs...))
-	limits := impatient
-	limits.MemoryBytes = 8 << 20
-	s, address := serve(t, x, Options{Limits: limits})
+	s, address := serve(t, x,
+		Options{Limits: Limits{MemoryBytes: 8 << 20, RequestBytes: 1 << 20, PageBytes: 64 << 10}})
 	query := func(limits ...int) (status int, said string) {
 		lines := ""
 		for _, limit := range limits {
