@@ -344,7 +344,7 @@ func TestServePython(t *testing.T) {
 		{[]string{"testdata/scrapy/large.py", server.address, secret},
 			"skipped too large: 18500000 bytes, limit 1048576\n" +
 				"skipped too large: 18500000 bytes, limit 16777216\nnew\n" +
-				"page 0 new page 1 new page 2 new\n"},
+				"page 0 new huge skipped page 1 new page 2 new\n"},
 	} {
 		run := exec.Command(python, test.args...)
 		run.Env = append(os.Environ(), "PYTHONPATH=../../docs/serve", "PYTHONDONTWRITEBYTECODE=1")

@@ -52,7 +52,12 @@ class Neardup:
         lines = [json.dumps(d).encode() + b"\n" for d in documents]
         verdicts = []
         while len(verdicts) < len(lines):
-            self._retry(lambda: self._check(lines, verdicts))
+            document, size = documents[len(verdicts)], len(lines[len(verdicts)])
+            if size > 32 << 20:  # the server refuses such a request
+                key = document.get("url") or document.get("key") or document.get("id") or ""
+                verdicts.append({"key": key, "verdict": "skipped", "reason": "too large: a line of %d bytes" % size})
+            else:
+                self._retry(lambda: self._check(lines, verdicts))
         return verdicts
 
     def _check(self, lines, verdicts):
