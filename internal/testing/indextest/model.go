@@ -1,3 +1,5 @@
+// Package indextest has a model of an index, for tests of the index and of its callers. Rule and
+// Documents define in a few lines the answer of every call in a sequence of calls.
 package indextest
 
 import (
@@ -84,11 +86,9 @@ func (docs Documents) Without(gone func(*index.Document) bool) Documents {
 
 // WithoutKeys returns the documents that have none of the keys.
 func (docs Documents) WithoutKeys(keys ...string) Documents {
-	wanted := make(map[string]bool, len(keys))
-	for _, key := range keys {
-		wanted[key] = key != ""
-	}
-	return docs.Without(func(d *index.Document) bool { return wanted[d.Key] })
+	return docs.Without(func(d *index.Document) bool {
+		return d.Key != "" && slices.Contains(keys, d.Key)
+	})
 }
 
 // Near returns the documents that match like, by (distance, ID). If limit is not 0, it returns at
@@ -113,8 +113,8 @@ func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Matc
 // only a fingerprint without a record, and so without a time.
 func Bare(d *index.Document) bool { return d.Added.IsZero() }
 
-// KeepsID reports whether a new version of a document keeps the ID of the earlier one.
-func KeepsID(old, d *index.Document) bool {
+// keepsID reports whether a new version of a document keeps the ID of the earlier one.
+func keepsID(old, d *index.Document) bool {
 	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
@@ -144,18 +144,15 @@ func (m *Model) Clone() *Model {
 // with its ID and time.
 func (m *Model) store(d index.Document) index.Document {
 	d.Added = m.Now
-	if old, known := m.Docs.Key(d.Key); known && KeepsID(&old, &d) {
+	if old, known := m.Docs.Key(d.Key); known && keepsID(&old, &d) {
 		d.ID = old.ID
 		m.Docs = slices.Clone(m.Docs)
-		m.Docs[slices.IndexFunc(m.Docs, func(other index.Document) bool {
-			return other.ID == d.ID
-		})] = d
+		m.Docs[slices.Index(m.Docs, old)] = d
 		return d
 	}
-	m.Docs = m.Docs.WithoutKeys(d.Key)
 	d.ID = m.NextID
 	m.NextID++
-	m.Docs = append(m.Docs, d)
+	m.Docs = append(m.Docs.WithoutKeys(d.Key), d)
 	return d
 }
 
@@ -256,10 +253,8 @@ func (m *Model) Compare(x *index.Index) error {
 		if d.Key == "" {
 			continue
 		}
-		if got, found, err := x.Get(ctx, d.Key); err != nil {
-			return fmt.Errorf("key %q: %w", d.Key, err)
-		} else if !found || got != d {
-			return fmt.Errorf("key %q: %+v, %t; want %+v", d.Key, got, found, d)
+		if got, found, err := x.Get(ctx, d.Key); err != nil || !found || got != d {
+			return fmt.Errorf("key %q: %+v, %t; want %+v: %w", d.Key, got, found, d, err)
 		}
 	}
 	return nil
@@ -278,14 +273,11 @@ func QueryOf(like *index.Document, k, limit int) index.Query {
 // The query has the scope, the Shingles and the length of the document. If limit is not 0, it
 // returns at most limit matches.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
-	rule := m.Rule.Within(k)
 	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
-	if err != nil {
-		return fmt.Errorf("plan %v: query %+v within %d: %w", x.Plan(), like, k, err)
-	}
-	if diff := Difference(got, m.Docs.Near(rule, &like, limit)); diff != "" {
-		return fmt.Errorf("plan %v: query %+v within %d, limit %d: %s", x.Plan(), like,
-			k, limit, diff)
+	diff := Difference(got, m.Docs.Near(m.Rule.Within(k), &like, limit))
+	if err != nil || diff != "" {
+		return fmt.Errorf("plan %v: query %+v within %d, limit %d: %s: %w", x.Plan(), like, k,
+			limit, diff, err)
 	}
 	return nil
 }
@@ -304,19 +296,15 @@ func AllDocuments(x *index.Index) (docs Documents, err error) {
 
 // Difference describes the first difference of two lists. It returns "" if they are equal.
 func Difference[T comparable](got, want []T) string {
-	for i := range max(len(got), len(want)) {
-		switch {
-		case i >= len(got):
-			return fmt.Sprintf("%d, not %d: number %d, %+v, is missing", len(got),
-				len(want), i, want[i])
-		case i >= len(want):
-			return fmt.Sprintf("%d, not %d: number %d, %+v, is too many", len(got),
-				len(want), i, got[i])
-		case got[i] != want[i]:
-			return fmt.Sprintf("number %d is %+v, not %+v", i, got[i], want[i])
-		}
+	if slices.Equal(got, want) {
+		return ""
 	}
-	return ""
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	return fmt.Sprintf("%d, not %d: number %d is %+v, not %+v", len(got), len(want), i,
+		got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
 }
 
 // Problems returns the problems that Verify reports as an error, or nil.

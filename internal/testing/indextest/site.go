@@ -72,12 +72,7 @@ func (m *Model) matching(docs Documents, d *index.Document) []index.Match {
 		if len(texts) < m.Rule.SiteTexts-1 {
 			return false
 		}
-		changed := (d.Tokens + n.Tokens) / 6
-		if changed < 8 {
-			changed = 8
-		} else if changed > 16 {
-			changed = 16
-		}
+		changed := min(max(8, (d.Tokens+n.Tokens)/6), 16)
 		bits := d.Shingles.Distance(n.Shingles)
 		return (d.Tokens+n.Tokens)*bits > changed*(256-bits)
 	})
