@@ -51,7 +51,7 @@ var (
 	keyParameter   = parameter{"key", true, "key of the document"}
 	pageParameters = []parameter{
 		{"key", false,
-			"URL of the page, for a body of type text/html or text/plain; it may be empty"},
+			"URL of the page, required for text/html and text/plain; it may be empty"},
 		{"scope", false, "scope of the page"},
 	}
 )
