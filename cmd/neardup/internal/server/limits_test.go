@@ -27,8 +27,8 @@ var impatient = Limits{
 	ReadTimeout: 300 * time.Millisecond, WriteTimeout: time.Second,
 }
 
-// checkHead is the begin of a request.
-const checkHead = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+// checkHead is the start of a request.
+const checkHead = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n" +
 	"Content-Type: application/x-ndjson\r\n"
 
 // memoryIsFree waits until no request holds memory.
