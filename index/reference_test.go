@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -89,14 +88,6 @@ func Strangers(n int) []Document {
 			Fingerprint: fingerprint.Fingerprint(rng.Uint64())}
 	}
 	return docs
-}
-
-// fill adds bare documents, batch by batch.
-func fill(t testing.TB, x *Index, fps []uint64, batch int) {
-	t.Helper()
-	for chunk := range slices.Chunk(bareDocuments(fps), batch) {
-		must(t, x.Add(context.Background(), chunk...))
-	}
 }
 
 var must = testenv.Must
