@@ -133,6 +133,9 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%d, %.200s", status, said)
 	}
 	s.memory.Release(8<<20 - 128<<10)
+	if _, said := query(make([]int, 5)...); strings.Contains(said, `"busy"`) { // one after another
+		t.Errorf("%.200s", said[strings.LastIndex(said, "{"):])
+	}
 	for _, limit := range []int{1, maxMatches - 1, maxMatches, 0, maxMatches + 5} {
 		_, said := query(limit)
 		want, more := limit, limit == 0 || limit > maxMatches
