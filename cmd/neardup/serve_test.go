@@ -340,7 +340,8 @@ func TestServePython(t *testing.T) {
 		{check, kept.String()},
 		{check, kept.String()}, // now unchanged
 		{[]string{"testdata/scrapy/crawl.py", server.address, secret},
-			"kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n"},
+			"kept a\ndropped duplicate: a\nkept a\nkept a\nkept c\n" +
+				"d is kept without a verdict: 'NoneType' object is not callable\nkept d\n"},
 		{[]string{"testdata/scrapy/large.py", server.address, secret},
 			"skipped too large: 18500000 bytes, limit 1048576\n" +
 				"skipped too large: 18500000 bytes, limit 16777216\nnew\n" +

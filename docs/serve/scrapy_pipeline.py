@@ -8,11 +8,15 @@ In settings.py, with check.py and this file in its folder:
 Items have "url" and "html".
 """
 
+import logging
+
 from check import Neardup
 from scrapy.exceptions import DropItem
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 from twisted.internet import reactor
+
+logger = logging.getLogger(__name__)
 
 
 class NeardupPipeline:
@@ -33,7 +37,12 @@ class NeardupPipeline:
 
     def process_item(self, item, spider):
         checked = deferToThreadPool(reactor, self.threads, self.index.check, [{"url": item["url"], "html": item["html"]}])
-        return checked.addCallback(lambda verdicts: self.decide(item, verdicts[0]))
+        return checked.addCallbacks(lambda verdicts: self.decide(item, verdicts[0]), lambda failure: self.keep(item, failure))
+
+    def keep(self, item, failure):
+        """Keeps an item without a verdict, for example because the server does not answer: a duplicate can be dropped later."""
+        logger.warning("%s is kept without a verdict: %s", item["url"], failure.value)
+        return item
 
     def decide(self, item, verdict):
         """Drops duplicates only: pages that are unchanged may not be saved yet, after a crash, and skipped ones are not compared."""

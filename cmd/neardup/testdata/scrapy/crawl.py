@@ -11,4 +11,6 @@ for url, html in [("a", text), ("b", text + "<br>"), ("a", text), ("a", "<p>clos
         print("kept", url)
     except DropItem as dropped:
         print("dropped", dropped)
+p.index.check = None  # a call fails
+print("kept", p.process_item({"url": "d", "html": text}, None).result["url"])
 p.close_spider(None)

@@ -1,7 +1,11 @@
+import types
 class Deferred:
-    def __init__(self, result):
-        self.result = result
-    def addCallback(self, f):
-        return Deferred(f(self.result))
+    def __init__(self, result, failure=None):
+        self.result, self.failure = result, failure
+    def addCallbacks(self, f, g):
+        return Deferred(g(self.failure) if self.failure else f(self.result))
 def deferToThreadPool(reactor, pool, f, *args):
-    return Deferred(pool.executor.submit(f, *args).result())
+    try:
+        return Deferred(pool.executor.submit(f, *args).result())
+    except Exception as err:
+        return Deferred(None, types.SimpleNamespace(value=err))
