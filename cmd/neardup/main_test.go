@@ -31,11 +31,11 @@ func TestMain(m *testing.M) {
 	testenv.MostlyWait()
 	programs, err := os.MkdirTemp("", "neardup-test-")
 	binary, wrong := os.Executable()
-	name := "neardup"
+	name, link := "neardup", os.Symlink
 	if runtime.GOOS == "windows" {
-		name += ".exe"
+		name, link = name+".exe", os.Link // symbolic links need a right there
 	}
-	if err = errors.Join(err, wrong, os.Symlink(binary, filepath.Join(programs, name)),
+	if err = errors.Join(err, wrong, link(binary, filepath.Join(programs, name)),
 		os.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH")),
 		os.Setenv("NEARDUP_TEST_MAIN", "1")); err != nil {
 		panic(err)
