@@ -100,8 +100,11 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		err = fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
 		if errors.Is(err, fault.ErrCorrupt) {
-			err = fmt.Errorf(
-				"%w; restore a checkpoint, or copy what can be read into a new index (repair)", err)
+			advice := "restore a checkpoint, or copy what can be read into a new index (repair)"
+			if opts.Damaged { // Pebble refuses to open it
+				advice = "it cannot be repaired: restore a checkpoint"
+			}
+			err = fmt.Errorf("%w; %s", err, advice)
 		}
 		return nil, err
 	}
