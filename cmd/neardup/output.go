@@ -22,7 +22,7 @@ import (
 // quotedKeys describes in the help how keys are quoted.
 const quotedKeys = `A key that begins with a double quote, or that has a line break, a tab or
 another character that is not printable, is quoted like a string in Go: "a\tb",
-with \n \t \" \\ and \xHH.
+with \n \t \" \\ \xHH \uHHHH and the other escapes of Go.
 `
 
 // lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so

@@ -45,6 +45,9 @@ func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
 	}
+	if r.name == "-" {
+		return usagef("--report is -, want a file: the verdicts go to standard output")
+	}
 	if info, err := os.Stat(r.name); err == nil && !info.Mode().IsRegular() {
 		return usagef("--report %s is not a regular file", r.name)
 	}
