@@ -138,11 +138,11 @@ func (c *call) load(
 	}
 	report, err := compaction.Load(ctx, indexes.dir, docs, o)
 	stop()
+	if absent && !indexes.absent() { // also if the load failed: the next import gets its k
+		c.logf("created index %s", indexes.dir)
+	}
 	if err != nil {
 		return err
-	}
-	if absent {
-		c.logf("created index %s", indexes.dir)
 	}
 	replaced := ""
 	if report.Replaced > 0 {
