@@ -51,7 +51,7 @@ const (
 	// windowLimit is the number of documents of a batch that are searched in one snapshot.
 	windowLimit = 256
 	// commitLimit is the number of documents of a window that are committed together.
-	commitLimit = 64
+	commitLimit = 32
 	// groupLimit is the number of calls of one document that are processed together.
 	groupLimit = 32
 	// searchChunk is the number of documents that a goroutine searches before it hands them on.
@@ -283,6 +283,8 @@ func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, e
 	}
 	return ordered.Parts(ctx, len(readers)-1, n, n, w.searching,
 		func(ctx context.Context, worker, from, to int) (int, error) {
+			// Otherwise the goroutine that decides waits until this one is preempted.
+			defer runtime.Gosched()
 			return w.searchPart(ctx, readers[1+worker], from, to)
 		})
 }
