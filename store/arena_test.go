@@ -41,25 +41,6 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) (
 	return missing
 }
 
-// TestArenaAdd tests a block that the arena has already, a block that is too long, and a block that
-// leaves no room.
-func TestArenaAdd(t *testing.T) {
-	a, d := openArena(64), &directory{slots: make([]blockSlot, 4)}
-	for i, c := range []struct{ block, length, used int }{{0, 9, 16}, {0, 9, 16},
-		{1, maxInArena + 1, 16}, {2, 48, 64}} {
-		if more := a.add(d, c.block, make([]byte, c.length)); !more ||
-			a.bytes.Load() != int64(c.used) {
-			t.Errorf("add %d: %t, %d bytes", i, more, a.bytes.Load())
-		}
-	}
-	if a.add(d, 3, []byte{1}) {
-		t.Error("a full arena takes a block")
-	}
-	if d.slots[1].place.Load() != 0 {
-		t.Error("a block that is too long was added")
-	}
-}
-
 // TestArenaConcurrently reads a table from several goroutines. What they have opened must not
 // change.
 func TestArenaConcurrently(t *testing.T) {

@@ -148,25 +148,6 @@ func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	}
 }
 
-// TestOpenRemovesLeftoverFilesFirst tests that the files of an interrupted compaction are removed
-// before the log is flushed. There may be no space for both.
-func TestOpenRemovesLeftoverFilesFirst(t *testing.T) {
-	const documents = 200
-	left := crashedAfter(t, documents)
-	must(t, left.MkdirAll("ix/"+incomingDir, 0o700))
-	disk := newBreakable(left, func(op errorfs.Op) bool {
-		_, err := left.Stat("ix/" + incomingDir)
-		return err == nil && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst")
-	})
-	disk.broken.Store(true)
-	if n := recordsAfter(t, disk); n != documents {
-		t.Errorf("%d documents of %d", n, documents)
-	}
-	if names := filesOf(t, left, ""); slices.Contains(names, incomingDir) {
-		t.Errorf("left are %q", names)
-	}
-}
-
 // TestOpenWithEveryOperationFailing lets every operation of Open fail in turn, once and
 // permanently, without a store and after a crash. Open must return an error or succeed. It must
 // not panic or hang, and nothing may be lost.

@@ -77,19 +77,6 @@ func TestPackedTable(t *testing.T) {
 	})
 }
 
-func TestEmptyPackedTable(t *testing.T) {
-	s := storeTable(t, 0, nil, nil, 0)
-	p := s.open(t, openArena(0))
-	must(t, s.scan(p))
-	for _, fp := range []uint64{0, 1, ^uint64(0)} {
-		_, _, found, err := p.locate(fp)
-		ids, postingErr := p.posting(fp)
-		if p.find(fp) != 0 || found || ids.Len() != 0 || err != nil || postingErr != nil {
-			t.Errorf("%x: block %d, %v, %v, %v, %v", fp, p.find(fp), found, ids, err, postingErr)
-		}
-	}
-}
-
 // TestBrokenPackedTable changes a block, or a chunk of a directory of three chunks. Either the
 // table is not opened, or a scan and a reader of the block get an error. The arena must not get the
 // block.

@@ -4,18 +4,13 @@ package store
 
 import (
 	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/internal/fault"
-	"github.com/neardup/neardup/internal/process"
 )
 
 // otherProcess names the directory for the part of a test that runs in another process.
@@ -50,21 +45,6 @@ func TestLock(t *testing.T) {
 	s, err = Open(dir, Options{})
 	must(t, err)
 	must(t, s.Close())
-}
-
-// readOnlyMount is a file system that is mounted read-only.
-type readOnlyMount struct{ vfs.FS }
-
-func (readOnlyMount) Lock(name string) (io.Closer, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
-}
-
-func TestReadOnlyMount(t *testing.T) {
-	_, err := lockDir(t.TempDir(), readOnlyMount{vfs.Default})
-	if !errors.Is(err, syscall.EROFS) || errors.Is(err, fault.ErrLocked) ||
-		!strings.Contains(err.Error(), "copy the index") {
-		t.Error(err)
-	}
 }
 
 // TestFewOpenFiles tests that a low limit on open files is respected, and that errors name the
@@ -111,52 +91,5 @@ func TestFewOpenFiles(t *testing.T) {
 		!strings.Contains(err.Error(),
 			"this process may have 8 open; raise that limit (ulimit -n)") {
 		t.Errorf("with 8 files: %v", err)
-	}
-}
-
-func TestOpenTables(t *testing.T) {
-	for limit, want := range map[uint64]int{0: 8, 128: 8, 1024: 448, 1 << 40: 1000} {
-		if got := process.TableFiles(limit); got != want {
-			t.Errorf("%d of %d, want %d", got, limit, want)
-		}
-	}
-}
-
-// TestDiskUsage tests that no log takes more than twice its content, and that unneeded
-// logs are removed.
-func TestDiskUsage(t *testing.T) {
-	dir := t.TempDir()
-	allocated := func() (bytes int64, logs int) {
-		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		must(t, err)
-		for _, name := range names {
-			info, err := os.Stat(name)
-			if errors.Is(err, fs.ErrNotExist) { // Pebble has removed it
-				continue
-			}
-			must(t, err)
-			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
-			if strings.HasSuffix(name, ".log") {
-				logs++
-			}
-		}
-		return bytes, logs
-	}
-	s, err := Open(dir, Options{Create: &Meta{}})
-	must(t, err)
-	if bytes, _ := allocated(); bytes > 128<<10 {
-		t.Errorf("an empty index takes %d bytes", bytes)
-	}
-	_, _, err = fillUp(s, 1, 2500) // 75 MB, five logs
-	must(t, err, s.db.Flush(), s.Close())
-	if _, logs := allocated(); logs != 1 {
-		t.Errorf("%d logs", logs)
-	}
-	s, err = Open(dir, Options{}) // Open removes all unneeded files
-	must(t, err)
-	defer s.Close()
-	used := int64(s.Metrics().DiskSpaceUsage())
-	if bytes, _ := allocated(); bytes > used+256<<10 {
-		t.Errorf("%d bytes on disk for %d", bytes, used)
 	}
 }

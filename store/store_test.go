@@ -106,20 +106,6 @@ func makeStore(t *testing.T, dir string) {
 	must(t, s.Close())
 }
 
-func TestMissingDirectory(t *testing.T) {
-	for _, dir := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
-		before := contents(t, dir)
-		for _, opts := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: &Meta{}}} {
-			if _, err := Open(dir, opts); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s, %+v: %v", dir, opts, err)
-			}
-		}
-		if after := contents(t, dir); !maps.Equal(after, before) {
-			t.Errorf("files were made: %q", after)
-		}
-	}
-}
-
 // TestLockedByThisProcess opens a store twice, by each name that its directory has. POSIX locks do
 // not hold within a process, and the first Close of a file releases them.
 func TestLockedByThisProcess(t *testing.T) {
