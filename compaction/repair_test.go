@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -354,27 +353,6 @@ func TestRepairHasNoDefaults(t *testing.T) {
 			t.Errorf("%s: %+v", lost, s)
 		}
 		must(t, x.Close())
-	}
-}
-
-// TestRepairOfRefusedIndex tests that the error about an index that Pebble refuses to open does not
-// recommend a repair.
-func TestRepairOfRefusedIndex(t *testing.T) {
-	fsys := vfs.NewMem()
-	x, err := index.Open("ix", &index.Options{FS: fsys})
-	must(t, err, x.Add(t.Context(), index.Document{Key: "a", Fingerprint: 1}), x.Close())
-	names, err := fsys.List("ix")
-	must(t, err)
-	for _, name := range names {
-		if strings.HasSuffix(name, ".sst") {
-			must(t, fsys.Remove("ix/"+name))
-		}
-	}
-	_, err = compaction.Repair(t.Context(), "ix", "new",
-		compaction.RepairOptions{Options: compaction.Options{FS: fsys}})
-	if !errors.Is(err, index.ErrCorrupt) || strings.Contains(err.Error(), "(repair)") ||
-		!strings.Contains(err.Error(), "cannot be repaired") {
-		t.Error(err)
 	}
 }
 
