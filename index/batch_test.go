@@ -10,40 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/plan"
 )
 
 // nearTo returns a query for fingerprints near fp.
 func nearTo(fp fingerprint.Fingerprint) Query {
 	return Query{Signature: fingerprint.Signature{Fingerprint: fp}}
-}
-
-// TestScanOfColdIndexes tests that a large batch on an index on disk is answered by a pass over
-// the index. Few queries, and queries on an index in memory, are answered one by one.
-func TestScanOfColdIndexes(t *testing.T) {
-	p, pages := mustPlan(t, "2", 3), mustPlan(t, "blocks-4", 6)
-	for _, c := range []struct {
-		plan    *plan.Plan
-		queries int
-		packed  int64
-		toRead  float64
-		want    bool
-	}{
-		{p, 10_000, 100_000_000, 1, false},
-		{p, 100_000, 100_000_000, 1, true},
-		{p, 1_000_000, 100_000_000, 0.5, true},
-		{p, 1_000_000, 100_000_000, 0, false},
-		{p, 1000, 10_000, 1, false},
-		{pages, 1000, 10_000_000, 1, false},
-		{pages, 100_000, 10_000_000, 1, true},
-		{pages, 10_000, 10_000_000, 0, false},
-	} {
-		if got := scanIsFaster(c.plan, c.queries, c.plan.MaxDistance, c.packed,
-			c.toRead); got != c.want {
-			t.Errorf("%d queries within %d bits of %d fingerprints, %g of them to be read: a "+
-				"pass is %v", c.queries, c.plan.MaxDistance, c.packed, c.toRead, got)
-		}
-	}
 }
 
 // TestUnreadableRemovals tests that a reader returns an error if it cannot find out whether a

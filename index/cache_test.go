@@ -4,12 +4,10 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
 // TestShingleCache tests that the cache returns only values that were put, from several
@@ -55,43 +53,5 @@ func TestShingleCache(t *testing.T) {
 			compare(id, false)
 		}
 		c.free()
-	}
-}
-
-// TestCandidatesWithFarShingles tests candidates that only their Shingles rule out. When a query
-// is repeated, it must give the same answer without reading their records.
-func TestCandidatesWithFarShingles(t *testing.T) {
-	rng := rand.New(rand.NewPCG(92, 0))
-	x := openMem(t, Options{MaxDistance: 6, Durability: NoSync})
-	docs := make([]Document, 200)
-	for i := range docs {
-		docs[i] = Document{Key: strconv.Itoa(i),
-			Fingerprint: fingerprint.Fingerprint(testgen.Flip(rng, 0, ^uint64(0), rng.IntN(7))),
-			Shingles: fingerprint.ShingleSignature{rng.Uint64() | 1, rng.Uint64(), rng.Uint64(),
-				rng.Uint64()}}
-	}
-	must(t, x.Add(t.Context(), docs...))
-	for round := range 3 {
-		for _, x.rule.MaxShingleDistance = range []int{-1, 40, 130, 256 + 6} {
-			q := nearTo(0)
-			q.Shingles[round] = 1
-			want := 0
-			for i := range docs {
-				if x.rule.Allows(docs[i].Fingerprint.Distance(0), docs[i].Signature(),
-					q.Signature) {
-					want++
-				}
-			}
-			got, err := x.Query(t.Context(), q)
-			if err != nil || len(got) != want {
-				t.Errorf("round %d, limit %d: %d matches, want %d: %v", round,
-					x.rule.MaxShingleDistance, len(got), want, err)
-			}
-		}
-	}
-	for id := range uint64(len(docs)) {
-		if _, known := x.shingles.get(id + 1); !known {
-			t.Errorf("the Shingles of document %d are not known", id+1)
-		}
 	}
 }

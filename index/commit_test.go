@@ -19,37 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestPanicInACommit tests that Options.Now may panic in a commit. The call must panic, and the
-// index must continue to work.
-func TestPanicInACommit(t *testing.T) {
-	panics := true
-	x := index.OpenMem(t, index.Options{Now: func() time.Time {
-		if panics {
-			panic("of the caller")
-		}
-		return time.Unix(1, 0)
-	}})
-	for _, call := range []func(){
-		func() { x.CheckAndAdd(t.Context(), index.Document{Key: "a"}) },
-		func() { x.Add(t.Context(), index.Document{Key: "a"}) },
-	} {
-		func() {
-			defer func() {
-				if p := recover(); p != "of the caller" {
-					t.Errorf("recovered %v", p)
-				}
-			}()
-			call()
-		}()
-	}
-	panics = false
-	must(t, x.Add(t.Context(), index.Document{Key: "a"}))
-	v, err := x.CheckAndAdd(t.Context(), index.Document{Key: "b", Fingerprint: 0xffff << 40})
-	if err != nil || v.Status != index.New {
-		t.Error(v.Status, err)
-	}
-}
-
 // TestQueryWhileTablesAreInstalled starts a query while a compaction packs. The query takes its
 // view after the new tables are installed and a page has moved from one near fingerprint to
 // another. It must find the page once.

@@ -14,10 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
-	"github.com/neardup/neardup/internal/filter"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/internal/testing/testgen"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"golang.org/x/sync/errgroup"
 )
@@ -81,28 +78,6 @@ func lastError[T any](loop iter.Seq2[T, error]) (last error) {
 		last = err
 	}
 	return last
-}
-
-// TestCancelledQueryEnds cancels a query that would scan all entries, and one that makes a
-// million probes.
-func TestCancelledQueryEnds(t *testing.T) {
-	for _, table := range []plan.Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
-		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
-		x := openMem(t, Options{Durability: NoSync})
-		fps := testgen.Uniform(rand.New(rand.NewPCG(1, 1)), checkEvery+1)
-		must(t, x.Add(t.Context(), bareDocuments(fps)...))
-		everything := filter.NewLiveSet(0)
-		everything.Add(0)
-		x.state.Load().live[0].LiveSet = everything
-		x.plan = &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		r := x.reader()
-		if _, err := r.search(ctx, 0, 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v: %v", x.plan, err)
-		}
-		must(t, r.close(), x.Close())
-	}
 }
 
 // endLoop ends a loop at an element, by a panic if n is negative.
@@ -217,35 +192,5 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 				t.Fatalf("the document after argument %d became %+v", i/2, others[i])
 			}
 		}
-	}
-}
-
-// TestBatchesTakeTurns tests that a batch waits, or is cancelled, if the maximal number of
-// batches is running. At the end its turn must be free.
-func TestBatchesTakeTurns(t *testing.T) {
-	x := openMem(t, Options{Durability: NoSync})
-	batch := func(ctx context.Context) error {
-		_, err := x.CheckAndAddBatch(ctx, Strangers(2))
-		return err
-	}
-	for range cap(x.turns) {
-		x.turns <- struct{}{}
-	}
-	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := batch(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a batch that waits for its turn: %v", err)
-	}
-	done := make(chan error)
-	go func() { done <- batch(t.Context()) }()
-	select {
-	case err := <-done:
-		t.Errorf("a batch does not wait for its turn: %v", err)
-	case <-time.After(20 * time.Millisecond):
-		<-x.turns
-		must(t, <-done)
-	}
-	if taken := len(x.turns); taken != cap(x.turns)-1 {
-		t.Fatalf("%d turns are taken of %d, after a batch", taken, cap(x.turns))
 	}
 }

@@ -11,25 +11,6 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestLargestKeys tests that keys and scopes of every length up to the limit are stored
-// completely and found.
-func TestLargestKeys(t *testing.T) {
-	x := openMem(t, Options{Durability: NoSync})
-	for i, n := range []int{1, 127, 128, 4095, 16384, match.MaxKeyBytes - 1, match.MaxKeyBytes} {
-		d := Document{Key: strings.Repeat("k", n), Scope: strings.Repeat("s", n),
-			Fingerprint: fingerprint.Fingerprint(i) << 32}
-		must(t, x.Add(t.Context(), d))
-		got, found, err := x.Get(t.Context(), d.Key)
-		matches, queryErr := x.Query(t.Context(), Query{Signature: d.Signature(), Scope: d.Scope})
-		must(t, err, queryErr)
-		if !found || got.Key != d.Key || got.Scope != d.Scope || len(matches) != 1 ||
-			matches[0].Document != got {
-			t.Errorf("%d bytes: found %v, key of %d bytes, scope of %d, %d matches", n, found,
-				len(got.Key), len(got.Scope), len(matches))
-		}
-	}
-}
-
 // TestTooLarge tests that documents over a limit are refused, and all documents of the same call.
 // So is a batch of a gigabyte.
 func TestTooLarge(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/compaction"
@@ -38,22 +37,6 @@ func TestLiveAfterReopening(t *testing.T) {
 			t.Errorf("%d live, not %d", n, live)
 		}
 		must(t, x.Add(t.Context(), make([]index.Document, 100)...), x.Close())
-	}
-}
-
-// TestEqualLiveFingerprintsAfterReopening tests that the filters of live entries have a
-// fingerprint of many documents once, also after the index is opened again.
-func TestEqualLiveFingerprintsAfterReopening(t *testing.T) {
-	opts := index.Options{FS: vfs.NewMem()}
-	x := index.OpenMem(t, opts)
-	must(t, x.Add(t.Context(), make([]index.Document, 10_000)...), x.Close())
-	x = index.OpenMem(t, opts)
-	// it is loaded in the background
-	for begun := time.Now(); !x.HasNear() && time.Since(begun) < 20*time.Second; {
-		time.Sleep(time.Millisecond)
-	}
-	if n := x.Stats().FilterBytes; !x.HasNear() || n > 1<<20 {
-		t.Errorf("searched in memory: %t, and the filters take %d bytes", x.HasNear(), n)
 	}
 }
 

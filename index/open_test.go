@@ -2,13 +2,9 @@ package index
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +14,6 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/process"
-	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/store"
 )
 
@@ -161,17 +156,24 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestQueryOptionsAreChecked tests that a query and a batch of queries refuse invalid limits.
-func TestQueryOptionsAreChecked(t *testing.T) {
+// TestLimitsAreChecked tests that a query, a batch of queries, Pairs and Clusters refuse invalid
+// limits.
+func TestLimitsAreChecked(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 2})
 	for q, want := range map[Query]error{{MaxDistance: -2}: ErrDistance,
 		{MaxDistance: 3}: ErrDistance, {MaxDistance: 64}: ErrDistance, {Limit: -1}: nil} {
 		_, failed := x.Query(t.Context(), q)
-		for _, err := range x.QueryBatch(t.Context(), []Query{{}, q}) {
-			if err == nil || failed == nil || want != nil && !(errors.Is(err, want) &&
-				errors.Is(failed, want)) {
-				t.Errorf("%+v: %v, in a batch %v", q, failed, err)
-			}
+		err := lastError(x.QueryBatch(t.Context(), []Query{{}, q}))
+		if err == nil || failed == nil || want != nil && !(errors.Is(err, want) &&
+			errors.Is(failed, want)) {
+			t.Errorf("%+v: %v, in a batch %v", q, failed, err)
+		}
+	}
+	for o, want := range map[JoinOptions]error{{MaxDistance: 65}: ErrDistance,
+		{MaxDistance: -2}: ErrDistance, {MaxLengthRatio: 0.5}: match.ErrRatio} {
+		pairs, clusters := lastError(x.Pairs(t.Context(), o)), lastError(x.Clusters(t.Context(), o))
+		if !errors.Is(pairs, want) || !errors.Is(clusters, want) {
+			t.Errorf("%+v: %v, %v", o, pairs, clusters)
 		}
 	}
 }
@@ -189,34 +191,6 @@ func TestLargestCaches(t *testing.T) {
 			Shingles: fingerprint.ShingleSignature{2}, Tokens: 300}))
 		if found, err := x.Query(t.Context(), nearTo(3)); err != nil || len(found) != 1 {
 			t.Errorf("CacheBytes %d: %v, %v", bytes, found, err)
-		}
-		must(t, x.Close())
-	}
-}
-
-// TestMemoryOfEmptyIndex measures the growth of the resident memory when an empty index is opened
-// with default options.
-func TestMemoryOfEmptyIndex(t *testing.T) {
-	if runtime.GOOS != "linux" || testenv.Race {
-		t.Skip("resident memory is read from /proc, and the race detector takes memory of its own")
-	}
-	resident := func() (bytes int) {
-		text, err := os.ReadFile("/proc/self/statm")
-		must(t, err)
-		var size int
-		_, err = fmt.Sscan(string(text), &size, &bytes)
-		must(t, err)
-		return bytes * os.Getpagesize()
-	}
-	dir := t.TempDir()
-	for _, what := range []string{"new", "existing"} {
-		debug.FreeOSMemory()
-		before := resident()
-		x := openAt(t, dir, Options{})
-		grown := resident() - before
-		t.Logf("%s: %.1f MiB", what, float64(grown)/(1<<20))
-		if grown > 8<<20 {
-			t.Errorf("an open empty index (%s) takes %d bytes", what, grown)
 		}
 		must(t, x.Close())
 	}

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -13,24 +12,6 @@ import (
 	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
-
-// TestJoinOptionsAreChecked tests that Pairs and Clusters refuse invalid limits.
-func TestJoinOptionsAreChecked(t *testing.T) {
-	x := openMem(t, Options{MaxDistance: 2})
-	for o, want := range map[JoinOptions]error{{MaxDistance: 65}: ErrDistance,
-		{MaxDistance: -2}: ErrDistance, {MaxLengthRatio: 0.5}: match.ErrRatio} {
-		var errs []error
-		for _, err := range x.Pairs(t.Context(), o) {
-			errs = append(errs, err)
-		}
-		for _, err := range x.Clusters(t.Context(), o) {
-			errs = append(errs, err)
-		}
-		if len(errs) != 2 || !errors.Is(errs[0], want) || !errors.Is(errs[1], want) {
-			t.Errorf("%+v: %v", o, errs)
-		}
-	}
-}
 
 // eachJoin calls test with indexes of up to n documents, and with the rule of a join. The documents
 // have scopes, Shingles and lengths, or none, and many are near to others.
@@ -209,29 +190,4 @@ func TestStarsOfALongChain(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestPairsOfOneFingerprintWithManyShingles tests that pairs are yielded before the last one is
-// found.
-func TestPairsOfOneFingerprintWithManyShingles(t *testing.T) {
-	const n = 700
-	docs := make([]Document, n+1)
-	for i := range docs {
-		docs[i] = Document{Fingerprint: 5, Shingles: fingerprint.ShingleSignature{uint64(i + 1)}}
-	}
-	docs[n] = Document{Fingerprint: 7}
-	x := openMem(t, Options{Durability: NoSync})
-	must(t, x.Add(t.Context(), docs...))
-	must(t, x.withJoiner(t.Context(), JoinOptions{MaxDistance: 3, MaxShingleDistance: 64,
-		ShortAllowance: -1, MaxLengthRatio: -1}, func(j *joiner) error {
-		pairs, most := 0, 0
-		err := j.pairs(t.Context(), func(some []Pair) error {
-			pairs, most = pairs+len(some), max(most, len(some))
-			return nil
-		})
-		if want := n*(n-1)/2 + n; pairs != want || most > pairsAtOnce+n {
-			t.Errorf("%d pairs, want %d, %d at once", pairs, want, most)
-		}
-		return err
-	}))
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/neardup/neardup/internal/testing/testenv"
-	"github.com/neardup/neardup/store"
 )
 
 // TestRemovedIDs draws removals and snapshots, and looks up IDs. An answer of removed or notRemoved
@@ -71,15 +70,5 @@ func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	r.mu.Unlock()
 	if got := r.lookUp(8, 5); got != maybeRemoved {
 		t.Errorf("a snapshot from before the removal: %d", got)
-	}
-}
-
-// TestReadersReleaseBlocks tests that an idle reader refers to no packed block. Otherwise it
-// would keep the memory of a block.
-func TestReadersReleaseBlocks(t *testing.T) {
-	r := openMem(t, Options{}).reader()
-	r.visits = []visit{{Visit: store.Visit{Block: 7}}}
-	if err := r.close(); err != nil || r.visits[0].Visit != (store.Visit{}) {
-		t.Errorf("%+v: %v", r.visits, err)
 	}
 }

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/neardup/neardup/fingerprint"
@@ -50,12 +49,5 @@ func TestScopesThatMeet(t *testing.T) {
 	must(t, err)
 	if len(matches) > 0 || v.Status != New {
 		t.Errorf("%+v, %v of %+v", matches, v.Status, v.Of)
-	}
-}
-
-func TestNamesOfStatuses(t *testing.T) {
-	if got := fmt.Sprint(Status(0), New, Duplicate, Known,
-		Status(9)); got != "no verdict new duplicate known status 9" {
-		t.Error(got)
 	}
 }
