@@ -217,26 +217,6 @@ func TestShort(t *testing.T) {
 	if got := a.Text(" … "); got != (Signature{Short: true}) {
 		t.Errorf("no token: %+v", got)
 	}
-	if a.Text("one Two three") != a.Text("ONE, two; three!") {
-		t.Error("equal tokens, different signatures")
-	}
-	near := a.Text("one two three").Fingerprint.Distance(a.Text("one two four").Fingerprint)
-	if near < 10 {
-		t.Errorf("short texts that differ in a word are at distance %d", near)
-	}
-}
-
-func TestNames(t *testing.T) {
-	for o, want := range map[Options]string{
-		{}: "text/5", {Seed: 31}: "text/5 seed=1f", {Method: MethodSimhash}: "simhash/2",
-		{Method: MethodSimhash, Window: 1}:          "simhash/2",
-		{Method: MethodSimhash, Window: 2}:          "simhash/2 window=2",
-		{Method: MethodSimhash, Window: 2, Seed: 1}: "simhash/2 window=2 seed=1",
-	} {
-		if got := newAnalyzer(t, o).Name(); got != want {
-			t.Errorf("%+v is %q, want %q", o, got, want)
-		}
-	}
 }
 
 func TestBadOptions(t *testing.T) {

@@ -55,29 +55,3 @@ func TestHeaderOfManyCharsets(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-// TestDecodeSize tests, for every declarable encoding, that one byte becomes at most three bytes.
-func TestDecodeSize(t *testing.T) {
-	var every []byte
-	for i := range 1 << 16 {
-		every = append(every, byte(i>>8), byte(i))
-	}
-	for i := range 256 {
-		every = append(every, byte(i))
-	}
-	for _, label := range []string{
-		"windows-1252", "windows-1250", "windows-1251", "windows-1256", "windows-874", "ibm866",
-		"koi8-u", "macintosh",
-		"x-user-defined", "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr", "iso-2022-jp",
-		"utf-16le", "utf-16be", "iso-8859-8-i",
-	} {
-		got, name := decode(every, "text/html; charset="+label)
-		if name != label && label != "iso-8859-8-i" {
-			t.Errorf("%s decoded as %s", label, name)
-		}
-		if len(got) > 3*len(every) || !utf8.Valid(got) {
-			t.Errorf("%s: %d bytes became %d, valid: %v", label, len(every), len(got),
-				utf8.Valid(got))
-		}
-	}
-}
