@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,25 +65,5 @@ func TestClosedPipe(t *testing.T) {
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("files remain: %v (%v)", left, err)
-	}
-}
-
-// TestFailedEmitSaysRestore tests that a run with --emit on a full disk does not recommend to run
-// again on the same index, which would not write the records that are stored now.
-func TestFailedEmitSaysRestore(t *testing.T) {
-	const full = "/dev/full"
-	if _, err := os.Stat(full); err != nil {
-		t.Skip(err)
-	}
-	input := writeFile(t, "a.jsonl", `{"url":"http://a.example/","text":"a page of a few words"}`+"\n")
-	emit := []string{"dedup", "--emit", "new", "-o", full, input}
-	for want, args := range map[string][]string{
-		"; run again to finish": emit,
-		"; restore the index":   append(slices.Clip(emit), "--index", filepath.Join(t.TempDir(), "ix")),
-	} {
-		code, _, stderr := runHere("", args...)
-		if code != exitFailed || !strings.Contains(stderr, want) {
-			t.Errorf("%v: exit code %d: %s", args, code, stderr)
-		}
 	}
 }
