@@ -131,20 +131,3 @@ func TestCloseEndsExpire(t *testing.T) {
 	}
 	must(t, <-closing)
 }
-
-// TestExpireReadsRecordsOnce tests that Expire reads the records after Open, and again only once
-// a document may be too old.
-func TestExpireReadsRecordsOnce(t *testing.T) {
-	now := time.Unix(1000, 0)
-	x := openMem(t, Options{Durability: NoSync, Now: func() time.Time { return now }})
-	must(t, x.Add(t.Context(), Document{}, Document{Fingerprint: 1}))
-	for i, age := range []int64{10, 20, 100, 101} {
-		now = time.Unix(1000+age, 0)
-		_, reads := x.overdue(100 * time.Second)
-		n, err := x.Expire(t.Context(), Expiry{MaxAge: 100 * time.Second})
-		if want := i == 0 || age > 100; err != nil || reads != want || (n == 2) != (age > 100) {
-			t.Errorf("after %d s: records are read %t, not %t, and %d expired: %v", age,
-				reads, want, n, err)
-		}
-	}
-}

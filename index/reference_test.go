@@ -71,14 +71,6 @@ func (c WhenAsked) Err() error {
 	return c.Context.Err()
 }
 
-func bareDocuments(fps []uint64) []Document {
-	docs := make([]Document, len(fps))
-	for i, fp := range fps {
-		docs[i].Fingerprint = fingerprint.Fingerprint(fp)
-	}
-	return docs
-}
-
 // Strangers are documents that are near to nothing.
 func Strangers(n int) []Document {
 	rng := rand.New(rand.NewPCG(77, 77))
