@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
 // interrupted starts the command and writes some lines to it. When ready returns, it sends a
@@ -95,48 +91,6 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 				!slices.Contains(stored, line.Fingerprint.String()+"\t"+line.Key) {
 				t.Errorf("%v: %s printed %s, and it is not stored", sig, keep, line.Key)
 			}
-		}
-	}
-}
-
-// TestSignalLeavesIndexUnchanged tests that import stores nothing if a signal ends it.
-func TestSignalLeavesIndexUnchanged(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 8))
-	dir := filepath.Join(t.TempDir(), "ix")
-	makeIndex(t, dir, r)
-	want := stateOf(t, dir)
-	for _, sig := range signals {
-		reading := func(*bufio.Reader) {
-			deadline := time.Now().Add(5 * time.Minute)
-			for err := os.ErrNotExist; err != nil; time.Sleep(200 * time.Microsecond) {
-				if _, err = os.Stat(filepath.Join(dir, "incoming")); time.Now().After(deadline) {
-					t.Fatal("import reads no fingerprints")
-				}
-			}
-		}
-		_, stderr := interrupted(t, sig, randomList(r, 20_000), reading, "import", "--index", dir,
-			"-")
-		if !strings.Contains(stderr, "nothing was stored") || stateOf(t, dir) != want {
-			t.Errorf("%v: the index has changed, or standard error is\n%s", sig, stderr)
-		}
-	}
-}
-
-// TestPairsThatWaitForInputEndWithTheContext tests that pairs and clusters end with their context
-// while they wait for input.
-func TestPairsThatWaitForInputEndWithTheContext(t *testing.T) {
-	for _, command := range []string{"pairs", "clusters"} {
-		in, input := io.Pipe()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			input.Write([]byte("12345678")) // returns once the command has read it
-			cancel()
-		}()
-		var out, diagnostics bytes.Buffer
-		if code := run(ctx, []string{command, "--format", "u64le", "-"},
-			&streams{in, &out, &diagnostics}); code == 0 || out.Len() > 0 {
-			t.Errorf("%s ended with %d and printed %q\n%s", command, code, &out, &diagnostics)
 		}
 	}
 }
