@@ -100,9 +100,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		err = fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
 		if errors.Is(err, fault.ErrCorrupt) {
-			advice := "restore a checkpoint, or copy what can be read into a new index (repair)"
-			if opts.Damaged { // Pebble refuses to open it
-				advice = "it cannot be repaired: restore a checkpoint"
+			advice := "it cannot be repaired: restore a checkpoint"
+			if errors.As(err, new(loadError)) {
+				advice = "restore a checkpoint, or copy what can be read into a new index (repair)"
 			}
 			err = fmt.Errorf("%w; %s", err, advice)
 		}
@@ -146,10 +146,15 @@ func open(dir string, opts Options) (*Store, error) {
 		return nil, errors.Join(s.openError(err), s.unlock())
 	}
 	if err = s.load(opts); err != nil {
-		return nil, errors.Join(err, s.closeDB())
+		return nil, errors.Join(loadError{err}, s.closeDB())
 	}
 	return s, nil
 }
+
+// loadError is an error after Pebble has opened the database. Repair needs no more than that.
+type loadError struct{ error }
+
+func (e loadError) Unwrap() error { return e.error }
 
 // load reads the meta entries and opens the tables, or creates the store.
 func (s *Store) load(opts Options) error {
