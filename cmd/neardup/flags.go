@@ -363,6 +363,10 @@ func (f *indexFlags) matchFlags() *indexFlags {
 			"their site (the host of their URLs); until two others are stored, fewer than this "+
 			"`number` of different texts are duplicates (-1: ignore sites)")
 	f.call.check(func() error {
+		if o.MaxShingleDistance < -1 || o.ShortAllowance < -1 {
+			return usagef("--max-shingle-distance is %d and --short-allowance is %d, want -1 "+
+				"or more", o.MaxShingleDistance, o.ShortAllowance)
+		}
 		if o.SiteTexts != -1 && o.SiteTexts < 1 {
 			return usagef("--site-texts is %d, want 1 or more, or -1 for never", o.SiteTexts)
 		}

@@ -54,7 +54,7 @@ func (r *documentReader) forEachBatch(
 	err := r.ForEachBatch(ctx, most, work)
 	stop()
 	c.inputs, c.documents = true, r.Summary.Compared
-	c.accountFor(r.Reader)
+	c.accountFor(r.Reader, err)
 	return err
 }
 

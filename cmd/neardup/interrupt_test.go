@@ -81,7 +81,7 @@ func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 		stdout, stderr := interrupted(t, sig, input.String(), firstLine, "dedup", keep,
 			"--index", dir, "--format", "jsonl", "-")
 		printed := linesOf(t, stdout)
-		if want := fmt.Sprintf("\n%d records in 1 files: ", len(printed)); !strings.Contains(
+		if want := fmt.Sprintf("\n%d records in 1 file: ", len(printed)); !strings.Contains(
 			stderr, want) || !strings.Contains(stderr, ", 0 skipped") {
 			t.Errorf("%v: no summary of %d records:\n%s", sig, len(printed), stderr)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/cmd/neardup/internal/documents"
 	"github.com/neardup/neardup/cmd/neardup/internal/export"
+	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/match"
@@ -149,8 +150,9 @@ func (c *call) load(
 		replaced = fmt.Sprintf(", %d documents replaced by later ones with their keys",
 			report.Replaced)
 	}
-	c.logf("%d fingerprints stored%s in %.1f s; the index has %d documents", report.Loaded,
-		replaced, report.Seconds, report.Documents)
+	c.logf("%s stored%s in %.1f s; the index has %s",
+		summary.Plural(int64(report.Loaded), "fingerprint"), replaced, report.Seconds,
+		summary.Plural(int64(report.Documents), "document"))
 	return nil
 }
 
@@ -188,7 +190,7 @@ func exportCommand(a *app) *cobra.Command {
 		Long:  `Print every stored document as a JSON line. The first line describes the index.`,
 		Example: `  neardup export --index ix | zstd > ix.jsonl.zst
   neardup export --index ix | jq -r 'select(.key) | "\(.fingerprint)\t\(.key)"'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	return c.runs(func(ctx context.Context) error {

@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
+	"github.com/neardup/neardup/cmd/neardup/internal/eval"
 	_ "github.com/neardup/neardup/cmd/neardup/internal/malloc"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
@@ -97,6 +98,14 @@ var commandGroups = []struct {
 
 func init() { cobra.EnableCommandSorting = false } // groups have the usual order of work
 
+// noArgs refuses arguments. The error of cobra.NoArgs calls them unknown commands.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
 // newRoot returns the root command of a.
 func newRoot(a *app) *cobra.Command {
 	version := "unknown"
@@ -140,6 +149,13 @@ func run(ctx context.Context, args []string, io *streams) int {
 	a := &app{streams: &streams{io.in, output{io.out}, io.err}}
 	root := newRoot(a)
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		for _, cmd := range root.Commands() { // the help needs the backticks, completion does not
+			cmd.Flags().VisitAll(func(f *pflag.Flag) {
+				f.Usage = strings.ReplaceAll(f.Usage, "`", "")
+			})
+		}
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.exitCode(ctx, cmd.CommandPath(), err)
 }
@@ -177,7 +193,7 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 		fmt.Fprintf(a.err, "%s: %s\n", name, printable(err))
 	}
 	for _, damage := range []error{index.ErrCorrupt, corpus.ErrBroken, errMalformed,
-		errUnrecognized, errProblems} {
+		errUnrecognized, errProblems, eval.ErrLabels} {
 		if errors.Is(err, damage) {
 			return exitDamaged
 		}

@@ -32,7 +32,7 @@ have the index open. With --plan, the index gets other tables, and with
 --max-distance another largest distance and the best tables for it.`,
 		Example: `  neardup compact --index ix
   neardup compact --index ix --max-distance 3`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	})
 	c.interrupted = "no document is changed; run it again to do the rest"
 	indexes := c.requiredIndexFlag()
@@ -110,6 +110,17 @@ type deleteLine struct {
 const deleteBatch = 4096
 
 func (c *call) delete(ctx context.Context, indexes *indexFlags, byID bool) error {
+	valid := func(name string) (err error) {
+		if byID {
+			_, err = parseID(name)
+		}
+		return err
+	}
+	for _, arg := range c.args {
+		if err := valid(arg); err != nil && arg != "-" {
+			return usageError{err}
+		}
+	}
 	if slices.Contains(c.args, "-") {
 		remove, err := c.readAhead(ctx)
 		if err != nil {
@@ -124,7 +135,7 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, byID bool) error
 	done, stop := c.counting("documents", 0)
 	defer stop()
 	deleted, given := 0, 0
-	err = c.nameBatches(func(names []string) error {
+	err = c.nameBatches(valid, func(names []string) error {
 		n, err := deleteNames(ctx, x, names, byID)
 		deleted, given = deleted+n, given+len(names)
 		done.Add(int64(len(names)))
@@ -144,11 +155,19 @@ func deleteNames(ctx context.Context, x *index.Index, names []string, byID bool)
 	ids := make([]uint64, len(names))
 	for i, name := range names {
 		var err error
-		if ids[i], err = strconv.ParseUint(name, 10, 64); err != nil {
-			return 0, fmt.Errorf("%.40q is not an ID", name)
+		if ids[i], err = parseID(name); err != nil {
+			return 0, err
 		}
 	}
 	return x.DeleteIDs(ctx, ids...)
+}
+
+func parseID(text string) (uint64, error) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		err = fmt.Errorf("%.40q is not an ID", text)
+	}
+	return id, err
 }
 
 // readAhead reads standard input to its end, into a temporary file unless it is a file. The process
@@ -176,8 +195,9 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	return remove, err
 }
 
-// nameBatches calls do with the arguments, in batches; "-" stands for the lines of standard input.
-func (c *call) nameBatches(do func(names []string) error) error {
+// nameBatches calls do with the arguments, in batches; "-" stands for the lines of standard input,
+// which must be valid.
+func (c *call) nameBatches(valid func(string) error, do func(names []string) error) error {
 	var batch []string
 	add := func(name string) error {
 		if batch = append(batch, name); len(batch) < deleteBatch {
@@ -197,7 +217,11 @@ func (c *call) nameBatches(do func(names []string) error) error {
 		lines, read := bufio.NewScanner(c.in), 0
 		lines.Buffer(nil, 4*match.MaxKeyBytes+len("\"\"\r\n"))
 		for ; lines.Scan(); read++ {
-			if err := add(corpus.UnquoteKey(lines.Text())); err != nil {
+			name := corpus.UnquoteKey(lines.Text())
+			if err := valid(name); err != nil {
+				return fmt.Errorf("standard input, line %d: %w", read+1, err)
+			}
+			if err := add(name); err != nil {
 				return err
 			}
 		}
@@ -247,7 +271,7 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `Check records, keys and tables of an index against each other. The exit code is
 4 if there is a problem.`,
 		Example: `  neardup verify --index ix`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	return c.runs(func(ctx context.Context) error {
@@ -276,17 +300,19 @@ func verifyCommand(a *app) *cobra.Command {
 		bar.Stop()
 		switch {
 		case errors.Is(err, index.ErrCorrupt) && problems == 0:
-			return errors.Join(
+			return errors.Join(err, // with the remedy, if the index cannot be opened
 				c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index",
-					Message: err.Error()}), errProblems)
+					Message: err.Error()}))
 		case err != nil:
 			return err
 		case problems > 0:
-			c.logf("%s: %d problems%s", indexes.dir, problems, summary.Reasons(kinds))
+			c.logf("%s: %s%s", indexes.dir, summary.Plural(int64(problems), "problem"),
+				summary.Reasons(kinds))
 			return errProblems
 		}
-		c.logf("%s: no problem in %d documents, %d tables", indexes.dir,
-			stats.Documents, stats.Tables)
+		c.logf("%s: no problem in %s, %s", indexes.dir,
+			summary.Plural(int64(stats.Documents), "document"),
+			summary.Plural(int64(stats.Tables), "table"))
 		return nil
 	})
 }
@@ -333,7 +359,9 @@ itself cannot tell them.`,
 		if told > 20 {
 			c.logf("and %d more places that cannot be read", told-20)
 		}
-		if err != nil {
+		if errors.Is(err, compaction.ErrNotRepaired) {
+			return fmt.Errorf("%w; set --max-distance and --analyzer to these values", err)
+		} else if err != nil {
 			return err
 		}
 		c.logf("%d documents are in %s; %d are lost", report.Documents, c.args[0], report.Lost)

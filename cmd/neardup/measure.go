@@ -24,7 +24,7 @@ func statsCommand(a *app) *cobra.Command {
 		Short: "Print the parameters and the contents of an index",
 		Example: `  neardup stats --index ix | jq .documents
   neardup stats --index ix --plot figures/`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	})
 	indexes := c.requiredIndexFlag()
 	var plot string
@@ -196,6 +196,9 @@ func readLabelled(
 	if err != nil {
 		return nil, err
 	}
+	if len(docs) == 0 && c.broken != nil { // it tells why there are none
+		return nil, c.broken
+	}
 	labelled, err := eval.Label(docs, pairs)
 	if err == nil && labelled.Unknown > 0 {
 		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile,
@@ -209,7 +212,7 @@ func benchCommand(a *app) *cobra.Command {
 		Use:     "bench [flags]",
 		Short:   "Measure an index on this machine, and sorted arrays in memory",
 		Example: `  neardup bench --documents 10e6 --fingerprints`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	})
 	o := bench.Options{Time: 2 * time.Second}
 	n := c.countFlag("documents", "10e6", "`number` of documents")

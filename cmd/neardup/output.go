@@ -16,6 +16,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/progress"
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 	"github.com/neardup/neardup/compaction"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -158,8 +159,8 @@ func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
 		c.broken = errors.Join(c.broken, err)
 	}
 	if n := t.Skipped[corpus.BadJSON] + t.Skipped[corpus.BadFingerprint]; n > 0 {
-		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %d records, the first one in %s",
-			errMalformed, n, t.Malformed))
+		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %s, the first one in %s",
+			errMalformed, summary.Plural(n, "record"), t.Malformed))
 	}
 	if missing := r.MissingFields(); len(missing) > 0 && t.Records > 0 {
 		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are "+
@@ -167,19 +168,23 @@ func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
 	}
 }
 
-// accountFor prints the summary of the finished records.
-func (c *call) accountFor(r *documents.Reader) {
+// accountFor prints the summary of the finished records. err is the error that ended the run.
+func (c *call) accountFor(r *documents.Reader, err error) {
 	t := r.Totals()
 	for _, line := range r.Summary.Lines(t.Files) {
 		c.logf("%s", line)
 	}
 	if t.Repaired > 0 {
-		c.logf("%d records of web archives have a wrong Content-Length and were read up to the "+
-			"next record", t.Repaired)
+		c.logf("%s of web archives with a wrong Content-Length, read up to the next record",
+			summary.Plural(t.Repaired, "record"))
 	}
 	if ahead := t.Records - r.Summary.Records; ahead > 0 {
-		c.logf("%d more records were read, and may not be processed; %s", ahead,
-			cmp.Or(c.again, "run again to finish"))
+		advice := "; " + cmp.Or(c.again, "run again to finish")
+		if errors.Is(err, index.ErrCorrupt) || errors.Is(err, index.ErrMismatch) ||
+			errors.As(err, new(usageError)) { // the next run would end with it too
+			advice = ""
+		}
+		c.logf("%s read ahead may not be processed%s", summary.Plural(ahead, "record"), advice)
 	}
 	c.noteProblems(r.Reader, t)
 }
@@ -187,7 +192,8 @@ func (c *call) accountFor(r *documents.Reader) {
 // account prints the totals of a reader of inputs.
 func (c *call) account(inputs string, r *corpus.Reader) {
 	t := r.Totals()
-	c.logf("%s: %d records in %d files: %d documents, %d skipped%s", inputs, t.Records,
-		t.Files, t.Documents, t.Records-t.Documents, summary.Reasons(t.Skipped))
+	c.logf("%s: %s: %s, %d skipped%s", inputs, summary.InFiles(t.Records, t.Files),
+		summary.Plural(t.Documents, "document"), t.Records-t.Documents,
+		summary.Reasons(t.Skipped))
 	c.noteProblems(r, t)
 }

@@ -18,7 +18,7 @@ func planCommand(a *app) *cobra.Command {
 		Short: "Print the designs of tables, their estimated costs, and the design that an " +
 			"index chooses",
 		Example: `  neardup plan --documents 8e9 --max-distance 3`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	})
 	n := c.countFlag("documents", "1e6", "`number` of documents")
 	k := c.distanceFlag(importK, plan.MaxDistance, "largest Hamming `distance`")

@@ -34,7 +34,7 @@ must be a loopback address. SIGTERM and SIGINT end the server after it has
 answered the current requests. Answered documents are stored.`,
 		Example: `  neardup serve --index crawl.index
   neardup serve --index crawl.index --listen :7490 --token-file token --tls-cert cert.pem --tls-key key.pem`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	})
 	c.interrupted = "answered documents are stored"
 	s := &serving{call: c,
@@ -49,7 +49,7 @@ answered the current requests. Answered documents are stored.`,
 	c.flags.BoolVar(&s.opts.AccessLog, "access-log", false,
 		"log each request as a line of JSON on standard error")
 	c.folderFlag(&s.opts.Checkpoints, "checkpoints",
-		"`folder` in which callers may make checkpoints")
+		"`folder` in which callers may make checkpoints; it is created if it does not exist")
 	c.flags.StringArrayVar(&s.archives, "archive", nil,
 		"`file` of documents, a web archive or JSON lines, whose words the pages show; may be "+
 			"repeated")
@@ -114,6 +114,11 @@ func (s *serving) run(ctx context.Context) (err error) {
 	defer listener.Close()
 	if s.opts.TLS, err = s.tls(); err != nil {
 		return err
+	}
+	if s.opts.Checkpoints != "" {
+		if err := os.MkdirAll(s.opts.Checkpoints, 0o700); err != nil {
+			return fmt.Errorf("--checkpoints: %w", err)
+		}
 	}
 	connections := min(maxConnections, osprocess.HostFiles(osprocess.OpenFilesLimit()))
 	if connections < maxConnections {

@@ -62,7 +62,7 @@ func dedupTwice(t *testing.T, folders ...string) {
 }
 
 var (
-	accountLine = regexp.MustCompile(`(?m)^(\d+) records in \d+ files: ` +
+	accountLine = regexp.MustCompile(`(?m)^(\d+) records? in \d+ files?: ` +
 		`(\d+) new, (\d+) changed, (\d+) unchanged, (\d+) duplicate, (\d+) skipped(?: \((.*)\))?$`)
 	countOfReason = regexp.MustCompile(` (\d+)(?:, |$)`)
 )

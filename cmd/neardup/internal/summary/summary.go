@@ -115,6 +115,19 @@ func (s *Summary) VerdictCounts() (counts []view.Count) {
 // Skipped returns the number of records that were not compared.
 func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
 
+// Plural tells a number of things, such as "1 file" or "2 files".
+func Plural(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// InFiles tells the numbers of records and of their files.
+func InFiles(records, files int64) string {
+	return Plural(records, "record") + " in " + Plural(files, "file")
+}
+
 // Lines returns the summary of a run. files is the number of files that it has read. The first line
 // counts every record once.
 func (s *Summary) Lines(files int64) (lines []string) {
@@ -124,27 +137,27 @@ func (s *Summary) Lines(files int64) (lines []string) {
 	s.endFile()
 	var counts []string
 	if s.Verdicts == nil {
-		counts = append(counts, fmt.Sprintf("%d documents", s.Compared))
+		counts = append(counts, Plural(s.Compared, "document"))
 	} else {
 		for _, v := range verdicts {
 			counts = append(counts, fmt.Sprintf("%d %s", s.Verdicts[v], v))
 		}
 	}
 	counts = append(counts, fmt.Sprintf("%d %s%s", s.Skipped(), skipped, Reasons(s.Skips)))
-	lines = append(lines, fmt.Sprintf("%d records in %d files: %s", s.Records, files,
+	lines = append(lines, fmt.Sprintf("%s: %s", InFiles(s.Records, files),
 		strings.Join(counts, ", ")))
 	if s.without > 0 {
 		more := ""
 		if n := s.without - len(s.names); n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		lines = append(lines, fmt.Sprintf("%d files have no document: %s%s", s.without,
-			strings.Join(s.names, ", "), more))
+		lines = append(lines, fmt.Sprintf("%s without a document: %s%s",
+			Plural(int64(s.without), "file"), strings.Join(s.names, ", "), more))
 	}
 	if s.unrelated > 0 {
-		lines = append(lines, fmt.Sprintf("%d documents replaced an earlier document with the "+
-			"same key and unrelated content, such as %s; if these are different documents, use "+
-			"--key-field or --no-keys", s.unrelated, s.example))
+		lines = append(lines, fmt.Sprintf("%s replaced an earlier document with the same key "+
+			"and unrelated content, such as %s; if these are different documents, use "+
+			"--key-field or --no-keys", Plural(s.unrelated, "document"), s.example))
 	}
 	if n := s.Duplicates(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; "+

@@ -70,7 +70,7 @@ func TestFilesWithoutDocuments(t *testing.T) {
 	}
 	want := []string{
 		"1000 records in 1000 files: 500 documents, 500 skipped (empty 500)",
-		"500 files have no document: file 1, file 3, file 5, file 7, file 9 and 495 more",
+		"500 files without a document: file 1, file 3, file 5, file 7, file 9 and 495 more",
 	}
 	if got := s.Lines(1000); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
