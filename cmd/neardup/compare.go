@@ -51,7 +51,8 @@ func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err e
 			return err
 		}
 		defer func() { err = errors.Join(err, f.index.Close()) }()
-		f.analyzer.Signer, k = f.index.Signer(), f.index.Plan().MaxDistance
+		f.analyzer.Use(f.index)
+		k = f.index.Plan().MaxDistance
 	}
 	sides, err := f.find(ctx, in)
 	if err != nil {

@@ -95,14 +95,19 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		d.call.again = "restore the index to its state before this run, then run again"
 	}
 	absent := d.indexes.absent()
-	if d.index, err = neardup.Open(d.indexes.dir, o); err != nil {
+	d.index, err = neardup.Open(d.indexes.dir, o)
+	if errors.Is(err, index.ErrMismatch) && docs.asked == "" { // it may be of fingerprints
+		o.Bare = true
+		d.index, err = neardup.Open(d.indexes.dir, o)
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.index.Close()) }()
 	if absent && !d.temporary { // a misspelt name creates an index
 		d.call.logf("created index %s", d.indexes.dir)
 	}
-	docs.Analyzer.Signer = d.index.Signer()
+	docs.Analyzer.Use(d.index)
 	d.rule = d.indexes.rule(d.index.Plan().MaxDistance)
 	d.lines, d.summary = newLines(d.emission.verdicts()), docs.Summary
 	d.summary.Verdicts = make(map[string]int64)

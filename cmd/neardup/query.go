@@ -27,9 +27,9 @@ func queryCommand(a *app) *cobra.Command {
 		Short: "Print the stored documents near each input; store nothing",
 		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
 
-With --key, the input is the page of this key, and the output explains the
-verdict that dedup would return for it: it compares the page with the nearest
-stored documents, as compare does. Without an input, the stored document with
+With --key, the input is one document, the page of this key, and the output
+explains the verdict that dedup would return for it: it compares the page with
+the nearest stored documents, as compare does. Without an input, the stored document with
 this key takes its place. An index does not have the keys of duplicates, unless
 they were stored with --keep-duplicates.
 
@@ -65,7 +65,7 @@ over the file.`,
 		}
 		docs.Analyzer.AsKey = q.key
 		return q.withIndex(func(x *neardup.Index) error {
-			docs.Analyzer.Signer = x.Signer()
+			docs.Analyzer.Use(x)
 			if q.key != "" {
 				return q.explain(ctx, x, docs)
 			}
@@ -159,26 +159,32 @@ func (l *queryLine) count(ctx context.Context, x *neardup.Index) error {
 	return err
 }
 
-// explain explains the verdict on each document of the inputs.
+// explain explains the verdict on the document of the inputs.
 func (q *querying) explain(ctx context.Context, x *neardup.Index, docs *documentReader) error {
 	rule := match.Default(x.Plan().MaxDistance)
-	return docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
+	var only *documents.Input
+	err := docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
 		for _, i := range batch {
-			if !i.Compared && i.Line == nil { // such as a request of a web archive
-				i.Finished = true
-				continue
-			}
-			explained, err := compare.Explain(ctx, x, i.Key, &i.Document, i.Reason, rule)
-			if err == nil {
-				err = q.call.printJSON(explained)
-			}
-			if err != nil {
-				return err
+			switch {
+			case !i.Compared && i.Line == nil: // such as a request of a web archive
+			case only != nil:
+				return usagef("--key is the key of one document, but the inputs have more: %s, %s",
+					documents.Position(&only.Record), documents.Position(&i.Record))
+			default:
+				only = i
 			}
 			i.Finished = true
 		}
 		return nil
 	})
+	if err != nil || only == nil {
+		return err
+	}
+	explained, err := compare.Explain(ctx, x, only.Key, &only.Document, only.Reason, rule)
+	if err != nil {
+		return err
+	}
+	return q.call.printJSON(explained)
 }
 
 // explainStored explains the verdict on the stored document with the key.

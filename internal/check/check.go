@@ -57,6 +57,9 @@ func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	return d, ""
 }
 
+// NoPages is the reason why a page is skipped if the index has no Signer.
+const NoPages = "the index is of fingerprints, and takes no pages"
+
 // Page is like Analyze, for a page that may be larger than maxBody and an index that may have no
 // Signer.
 func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason string) {
@@ -64,7 +67,7 @@ func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason str
 	case n > maxBody:
 		return d, fmt.Sprintf("too large: %d bytes, limit %d", n, maxBody)
 	case s == nil:
-		return d, "the index is of fingerprints, and takes no pages"
+		return d, NoPages
 	}
 	return Analyze(s, p)
 }

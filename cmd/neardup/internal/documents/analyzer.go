@@ -19,10 +19,16 @@ import (
 
 // Analyzer makes the documents of records.
 type Analyzer struct {
-	*page.Signer        // nil if this version does not know the analyzer of the index
+	*page.Signer        // nil if the index has none, or this version does not know it
+	Bare         bool   // the index records no analyzer: pages are skipped
 	Scope        string // of documents: none, host (of the key) or field (of JSON)
 	NoKeys       bool   // documents have no keys
 	AsKey        string // the key of all documents, if it is given
+}
+
+// Use lets a use the analyzer of an index.
+func (a *Analyzer) Use(x *neardup.Index) {
+	a.Signer, a.Bare = x.Signer(), x.Stats().Analyzer == ""
 }
 
 // Key returns the key under which the document of a record is stored; "" if it is stored without
@@ -67,9 +73,11 @@ func (a *Analyzer) Document(
 				len(d.Key), len(d.Scope))
 		}
 		return d, reason, nil
+	case a.Bare:
+		return d, check.NoPages, nil
 	case a.Signer == nil:
-		return d, "", fmt.Errorf("%s: %w: the analyzer of the index is not recorded, or this "+
-			"version does not know it: build a new index from the documents", key,
+		return d, "", fmt.Errorf("%s: %w: this version does not know the analyzer of the "+
+			"index: build a new index from the documents", key,
 			index.ErrMismatch)
 	}
 	d, reason = check.Analyze(a.Signer, p)
