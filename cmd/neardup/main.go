@@ -228,12 +228,14 @@ func unread(err error) bool {
 }
 
 // printable returns the text of an error for a terminal, without repeated lines: several errors may
-// report one full disk.
+// report one full disk, or one damaged block, with or without the document.
 func printable(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		line = corpus.Escape(strings.ReplaceAll(line, "\t", "  "))
-		if !slices.Contains(lines, line) {
+		if !slices.ContainsFunc(lines, func(earlier string) bool {
+			return earlier == line || strings.HasSuffix(earlier, ": "+line)
+		}) {
 			lines = append(lines, line)
 		}
 	}
