@@ -14,7 +14,7 @@ import (
 )
 
 // TestErrors tests that a broken connection, which is not standard output, is a failure, and that
-// an error of several parts of a run is printed once.
+// a cause of several errors of a run is printed once.
 func TestErrors(t *testing.T) {
 	lost := os.NewSyscallError("write", syscall.EPIPE)
 	var diagnostics bytes.Buffer
@@ -25,7 +25,7 @@ func TestErrors(t *testing.T) {
 	}
 	full := errors.New("no space left\x1b")
 	if got := printable(errors.Join(fmt.Errorf("add: %w", full), full, errors.New("another"),
-		full)); got != "add: no space left\\x1b\nno space left\\x1b\nanother" {
+		full)); got != "add: no space left\\x1b\nanother" {
 		t.Errorf("%q", got)
 	}
 }

@@ -120,15 +120,6 @@ func listInScript(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), text)
 }
 
-// TestCausesAreToldOnce tests that the text of several errors with one cause has the cause once.
-func TestCausesAreToldOnce(t *testing.T) {
-	cause := errors.New("corrupt index: block 7")
-	err := errors.Join(fmt.Errorf("document 1: %w", cause), cause, errors.New("block 7"), cause)
-	if got, want := printable(err), "document 1: corrupt index: block 7"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // list returns the documents of an index as lines of a fingerprint, a tab and a key.
 func list(dir string) (string, error) {
 	x, err := index.Open(dir, &index.Options{ReadOnly: true})
