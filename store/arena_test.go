@@ -41,6 +41,14 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) (
 	return missing
 }
 
+// TestLongBlock tests that a block is not added if a place has no room for its length.
+func TestLongBlock(t *testing.T) {
+	a, d := openArena(4*maxInArena), &directory{slots: make([]blockSlot, 1)}
+	if !a.add(d, 0, make([]byte, maxInArena+1)) || d.slots[0].place.Load() != 0 {
+		t.Error("a block that is too long was added")
+	}
+}
+
 // TestArenaConcurrently reads a table from several goroutines. What they have opened must not
 // change.
 func TestArenaConcurrently(t *testing.T) {
