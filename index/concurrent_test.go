@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/neardup/neardup/fingerprint"
+	"github.com/neardup/neardup/internal/filter"
+	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/internal/testing/testenv"
 	"github.com/neardup/neardup/internal/testing/testhook"
 	"golang.org/x/sync/errgroup"
@@ -192,5 +194,46 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 				t.Fatalf("the document after argument %d became %+v", i/2, others[i])
 			}
 		}
+	}
+}
+
+// TestBatchesTakeTurns tests that a batch waits, or is cancelled, if the maximal number of
+// batches is running. At the end its turn must be free.
+func TestBatchesTakeTurns(t *testing.T) {
+	x := openMem(t, Options{Durability: NoSync})
+	for range cap(x.turns) {
+		x.turns <- struct{}{}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := x.CheckAndAddBatch(short, Strangers(2))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a batch that waits for its turn: %v", err)
+	}
+	<-x.turns
+	_, err = x.CheckAndAddBatch(t.Context(), Strangers(2))
+	if must(t, err); len(x.turns) != cap(x.turns)-1 {
+		t.Errorf("%d turns are taken of %d, after a batch", len(x.turns), cap(x.turns))
+	}
+}
+
+// TestCancelledQueryEnds cancels a query that would scan all entries, and one that makes a
+// million probes.
+func TestCancelledQueryEnds(t *testing.T) {
+	for _, table := range []plan.Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
+		table.Permutation = plan.Permutation{{First: 0, Last: 63}}
+		x := openMem(t, Options{Durability: NoSync})
+		must(t, x.Add(t.Context(), Strangers(checkEvery+1)...))
+		everything := filter.NewLiveSet(0)
+		everything.Add(0)
+		x.state.Load().live[0].LiveSet = everything
+		x.plan = &plan.Plan{MaxDistance: table.Radius, Tables: []plan.Table{table}}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := x.reader()
+		if _, err := r.search(ctx, 0, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v: %v", x.plan, err)
+		}
+		must(t, r.close(), x.Close())
 	}
 }
