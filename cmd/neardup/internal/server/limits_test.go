@@ -227,7 +227,7 @@ func TestLostAnswer(t *testing.T) {
 // TestPanic: a panic in a handler ends only its call, and is logged with its trace.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
-	_, address := serve(t, open(t, nil), Options{Log: slog.New(slog.NewTextHandler(&logged, nil)),
+	s, address := serve(t, open(t, nil), Options{Log: slog.New(slog.NewTextHandler(&logged, nil)),
 		Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			panic("an error of ours")
 		})})
@@ -235,6 +235,7 @@ func TestPanic(t *testing.T) {
 		t.Error(r.Status)
 	}
 	dial(t, address, nil)
+	must(t, s.Shutdown(t.Context())) // nothing is logged afterwards
 	if said := logged.String(); strings.Count(said, "panic serving") != 1 ||
 		!strings.Contains(said, "an error of ours") || !strings.Contains(said, "limits_test.go") {
 		t.Error(said)
