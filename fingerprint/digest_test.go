@@ -1,12 +1,45 @@
 package fingerprint
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 )
+
+// A change of any word, or of the order or number of words, changes the Digest of a text of any
+// length.
+func TestDigestOfChangedTexts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, o := range []Options{{}, {Method: MethodSimhash}, {Seed: 3}} {
+		a := newAnalyzer(t, o)
+		for _, n := range []int{1, 2, 3, 4, 5, 20, 511, 512, 513, 1025, 5000} {
+			words := make([]string, n)
+			for i := range words {
+				words[i] = strings.Repeat("w", rng.IntN(20)) + fmt.Sprint(rng.IntN(n))
+			}
+			digest := a.Text(strings.Join(words, " ")).Digest
+			for _, i := range []int{0, n - 1, rng.IntN(n)} {
+				for _, other := range [][]string{
+					slices.Insert(slices.Clone(words), i, "w"),
+					slices.Insert(slices.Clone(words), i, words[i]),
+					slices.Delete(slices.Clone(words), i, i+1),
+					slices.Replace(slices.Clone(words), i, i+1, words[i]+"x"),
+					slices.Concat(words[i:], words[:i]),
+				} {
+					if a.Text(strings.Join(other, " ")).Digest == digest &&
+						!slices.Equal(other, words) {
+						t.Errorf("%s: equal digests of %.100q and %.100q", a.Name(), words, other)
+					}
+				}
+			}
+		}
+	}
+}
 
 // Texts with equal tokens have equal Signatures, and a Digest that does not depend on the options.
 func TestDigestOfEqualTexts(t *testing.T) {

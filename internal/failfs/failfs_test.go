@@ -42,7 +42,7 @@ var must = testenv.Must
 //
 // and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
 // StatisticsOfATable, ZerosAfterLog, CheckpointWhileLogGrows, MissingOrCutTable,
-// Faults, DiskUsage.
+// Faults.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
