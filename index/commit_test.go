@@ -175,7 +175,7 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		docs[i].Fingerprint = fingerprint.Fingerprint(fp)
 	}
 	lengths := map[int]bool{}
-	for fails := int64(1); fails <= 12; fails++ {
+	for fails := int64(1); fails <= 45; fails += 4 {
 		disk := crashfs.New()
 		var armed atomic.Bool
 		var syncs atomic.Int64

@@ -138,7 +138,8 @@ func TestServeRace(t *testing.T) {
 		defer c.Close()
 		size := 1
 		for own := range slices.Chunk(ofClient, len(ofClient)/16+1) {
-			wg.Go(func() { race(t, c, own, size, told) })
+			batch := size
+			wg.Go(func() { race(t, c, own, batch, told) })
 			size = 9 - size
 		}
 	}
