@@ -219,9 +219,9 @@ func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict
 	return verdicts, err
 }
 
-// Query returns the stored documents that match q, ordered by Distance, then ID. If more than 10,000
-// documents match, and q has no Limit or a Limit above 10,000, Query returns ErrTooLarge. It also
-// returns ErrDistance.
+// Query returns the stored documents that match q, ordered by Distance, then ID. If more than
+// 10,000 documents match, and q has no Limit or a Limit above 10,000, Query returns ErrTooLarge. It
+// also returns ErrDistance.
 func (c *Client) Query(ctx context.Context, q Query) (matches []Match, err error) {
 	var answer api.Found
 	if err := c.object(ctx, "/v1/query", wire.OfQuery(&q), &answer); err != nil {

@@ -28,8 +28,8 @@ var (
 	cancelIDs     = idsUpTo(cancelPages)
 )
 
-// cancelledCalls has all methods that take a context, and rewrite.Repack, with their arguments on an
-// index of cancelStored.
+// cancelledCalls has all methods that take a context, and rewrite.Repack, with their arguments on
+// an index of cancelStored.
 var cancelledCalls = []struct {
 	method  string
 	arg     any  // after the context; variadic arguments are a slice

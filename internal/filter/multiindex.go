@@ -285,7 +285,8 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 	return near, true
 }
 
-// buckets is a group of buckets that a search prefetches together, so that the cache misses overlap.
+// buckets is a group of buckets that a search prefetches together, so that the cache misses
+// overlap.
 type buckets struct {
 	size  [32]uint32
 	first [32]*uint64
