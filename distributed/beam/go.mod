@@ -4,7 +4,11 @@ go 1.26.0
 
 require github.com/neardup/neardup v0.0.0
 
-require github.com/klauspost/compress v1.20.4 // indirect
+require (
+	github.com/cockroachdb/datadriven v1.0.3 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect
