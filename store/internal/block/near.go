@@ -19,7 +19,7 @@ type Comparison struct {
 	places  [8]uintptr // of the words in a group
 	queries [8]uint64  // the low bits of fp, as they lie in the words
 	masks   [8]uint64
-	bytes   [64]uint8 // the places of the bytes of all words
+	bytes   [8]uint64 // the places of the bytes of each word, a byte each
 	group   uint64    // the bytes of a group, as the bits of a mask
 }
 
@@ -39,11 +39,12 @@ func (c *Comparison) prepare(width uint) {
 		down := ^last & 7
 		c.places[i] = uintptr(last >> 3)
 		c.queries[i], c.masks[i] = c.fp<<up>>down, ^uint64(0)<<up>>down
-		for b := range 8 {
-			c.bytes[8*i+b] = uint8(int(last>>3) + b)
-		}
+		c.bytes[i] = uint64(last>>3)*everyByte + firstBytes
 	}
 }
+
+// firstBytes has the places of the first eight bytes, the first in the lowest byte.
+const firstBytes = 0x0706050403020100
 
 // AppendNear appends the positions between from (inclusive) and to (exclusive) whose low bits are
 // near.

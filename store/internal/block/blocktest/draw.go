@@ -56,7 +56,7 @@ func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 		first = first >> width << width
 		last = first | (1<<width - 1)
 	}
-	return first, last // now and then the wrong way round
+	return first, last // sometimes in the wrong order
 }
 
 // InRange returns the fingerprints of a range, and the place of the first.
