@@ -83,13 +83,12 @@ type window struct {
 // windowLimit is the number of documents of a window.
 const windowLimit = 256
 
-// eachWindow reads the documents of a request and answers them in order. It calls store, if it is
-// not nil, with up to 256 of them, and answer for each of them that is not malformed.
+// eachWindow reads the documents of a request and answers them in order, up to 256 of them in the
+// window w at a time. It calls answer for each of them that is not malformed.
 func (s *Server) eachWindow(
-	a *answer, r *http.Request, parameters url.Values,
-	store func(*window), answer func(w *window, n int) (any, error),
+	a *answer, r *http.Request, parameters url.Values, w *window,
 ) error {
-	w := &window{parse: wire.Parse, store: store, query: r.URL.Path == "/v1/query", answer: answer}
+	w.parse = wire.Parse
 	media := mediatype.Of(r.Header.Get("Content-Type"))
 	isJSON := media == "application/json"
 	switch media {

@@ -25,16 +25,16 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	var verdicts []neardup.Verdict
 	var failed error
 	var checked api.Checked
-	return s.eachWindow(a, r, values, func(w *window) {
+	return s.eachWindow(a, r, values, &window{store: func(w *window) {
 		verdicts, failed = check.Batch(context.Background(), w.docs, w.reasons, s.checkDocuments)
-	}, func(w *window, n int) (any, error) {
+	}, answer: func(w *window, n int) (any, error) {
 		if n >= len(verdicts) {
 			return nil, failed
 		}
 		s.metrics.verdicts[verdicts[n].Status].Add(1)
 		checked = wire.Checked(w.items[n].key, &w.docs[n].Fingerprint, &verdicts[n])
 		return &checked, nil
-	})
+	}})
 }
 
 // checkDocuments ends the process if the index panics. net/http would recover, with held locks.
@@ -56,7 +56,7 @@ const (
 
 // query answers POST /v1/query.
 func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, nil, func(w *window, n int) (any, error) {
+	answer := func(w *window, n int) (any, error) {
 		i, d := &w.items[n], &w.docs[n]
 		found := api.Found{Reason: w.reasons[n], Matches: []api.Stored{}}
 		found.Key, found.KeyBytes = wire.Split(i.key)
@@ -82,15 +82,16 @@ func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
 			found.Matches = append(found.Matches, wire.Stored(&matches[n]))
 		}
 		return &found, err
-	})
+	}
+	return s.eachWindow(a, r, values, &window{query: true, answer: answer})
 }
 
 // explain answers POST /v1/explain.
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
-	return s.eachWindow(a, r, values, nil, func(w *window, n int) (any, error) {
+	return s.eachWindow(a, r, values, &window{answer: func(w *window, n int) (any, error) {
 		return compare.Explain(r.Context(), s.index, w.items[n].key, &w.docs[n], w.reasons[n],
 			s.opts.Rule())
-	})
+	}})
 }
 
 // explainKey answers GET /v1/explain.
