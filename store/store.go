@@ -96,22 +96,29 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.ReadOnly {
 		opts.Create = nil
 	}
-	s, err := open(dir, opts)
+	s, err := openDB(dir, opts)
 	if err != nil {
-		err = fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
-		if errors.Is(err, fault.ErrCorrupt) {
-			advice := "it cannot be repaired: restore a checkpoint"
-			if errors.As(err, new(loadError)) {
-				advice = "restore a checkpoint, or copy what can be read into a new index (repair)"
-			}
-			err = fmt.Errorf("%w; %s", err, advice)
-		}
-		return nil, err
+		err = ifCorrupt(err, "it cannot be repaired: restore a checkpoint")
+	} else if err = s.load(opts); err != nil {
+		err = errors.Join(ifCorrupt(err,
+			"restore a checkpoint, or copy what can be read into a new index (repair)"), s.closeDB())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
 	}
 	return s, nil
 }
 
-func open(dir string, opts Options) (*Store, error) {
+// ifCorrupt adds advice to ErrCorrupt.
+func ifCorrupt(err error, advice string) error {
+	if errors.Is(err, fault.ErrCorrupt) {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
+}
+
+// openDB opens or creates the database. A database that it opens can be repaired.
+func openDB(dir string, opts Options) (*Store, error) {
 	if err := prepareDir(dir, opts); err != nil {
 		return nil, err
 	}
@@ -145,16 +152,8 @@ func open(dir string, opts Options) (*Store, error) {
 	if s.db, err = s.guarded.OpenDB(s.options); err != nil {
 		return nil, errors.Join(s.openError(err), s.unlock())
 	}
-	if err = s.load(opts); err != nil {
-		return nil, errors.Join(loadError{err}, s.closeDB())
-	}
 	return s, nil
 }
-
-// loadError is an error after Pebble has opened the database. Repair needs no more than that.
-type loadError struct{ error }
-
-func (e loadError) Unwrap() error { return e.error }
 
 // load reads the meta entries and opens the tables, or creates the store.
 func (s *Store) load(opts Options) error {
