@@ -29,9 +29,9 @@ func queryCommand(a *app) *cobra.Command {
 
 With --key, the input is one document, the page of this key, and the output
 explains the verdict that dedup would return for it: it compares the page with
-the nearest stored documents, as compare does. Without an input, the stored document with
-this key takes its place. An index does not have the keys of duplicates, unless
-they were stored with --keep-duplicates.
+the nearest stored documents, as compare does. Without an input, the stored
+document with this key takes its place. An index does not have the keys of
+duplicates, unless they were stored with --keep-duplicates.
 
 With --scan, all inputs are compared with a file of fingerprints in one pass
 over the file.`,
