@@ -72,7 +72,7 @@ func tasks(t *testing.T, seed uint64) []*task {
 		{name: "compact", before: d.used(), steps: compact},
 		{name: "compact under another plan", before: d.used(), steps: replan},
 		{name: "compact while open", before: d.used(), opening: open, steps: packOpen},
-		{name: "compact while open what was frozen", before: d.used(), opening: freeze,
+		{name: "compact a frozen epoch while open", before: d.used(), opening: freeze,
 			steps: packOpen},
 		{name: "compact while open and written to", before: d.used(), opening: open,
 			steps: meanwhile},

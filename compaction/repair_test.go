@@ -104,7 +104,7 @@ func filesOf(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 	return files
 }
 
-// damage returns a copy of the index in which a byte of a file, or now and then 64 bytes, are
+// damage returns a copy of the index in which a byte of a file, or sometimes 64 bytes, are
 // changed. It draws the file evenly or by size, and describes the change.
 func (f *flipped) damage(t *testing.T, names []string) (fsys *crashfs.FS, what, name string) {
 	t.Helper()

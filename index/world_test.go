@@ -440,7 +440,7 @@ type nest struct {
 // outer call to release a lock.
 const innerPatience = 2 * time.Millisecond
 
-// hook makes an inner call now and then. The nest may be nil.
+// hook sometimes makes an inner call. The nest may be nil.
 func (n *nest) hook(m mix) {
 	if n == nil || !n.mu.TryLock() {
 		return

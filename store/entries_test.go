@@ -95,7 +95,7 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 	b.SetCounters(m.counters)
 }
 
-// add adds a document, or now and then so many with one fingerprint that a scan skips some of them.
+// add adds a document. Sometimes it adds so many with one fingerprint that a scan skips some.
 func (m *model) add(rng *rand.Rand, b *Batch) {
 	n, stored := 1, modelFingerprints[rng.IntN(len(modelFingerprints))]
 	if rng.IntN(40) == 0 {
