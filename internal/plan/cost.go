@@ -14,7 +14,7 @@ const (
 	costLookup    = 25.0  // a word of a filter, within radius 1: all cache misses overlap
 	costFarLookup = 50.0  // a word of a filter, within a larger radius
 	costProbe     = 200.0 // a probe of a packed table whose block is in memory
-	costCandidate = 1.6   // a candidate of such a probe
+	costCandidate = 0.8   // a candidate of such a probe
 	costDiskRead  = 1e5   // the additional time of a probe whose block is not in memory
 	costDiskByte  = 1     // a byte of candidates of such a probe
 )
