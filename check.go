@@ -31,10 +31,10 @@ const (
 // Verdict is the answer of Check for a page. Its fields:
 //
 //	Status  Status
-//	Of      index.Match // for a Duplicate, the nearest stored page; else the earlier version
+//	Of      index.Match // nearest stored page; for Unchanged and Changed, the earlier version
 //	Near    bool        // Of is near enough for a Duplicate: the change is small
 //	Removed bool        // for a Duplicate: the earlier version of its URL was removed
-//	Reason  string      // why it is Skipped, such as "no text" or "not text: image/png"
+//	Reason  string      // why the page is Skipped, such as "no text" or "not text: image/png"
 type Verdict = api.Verdict
 
 // Checker is the interface of an index for a crawler. Its implementations are [Index], the client
@@ -83,10 +83,9 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 // CheckDocuments is CheckBatch for pages that are already analyzed.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]Verdict, error) {
 	found, err := x.CheckAndAddBatch(ctx, docs)
-	verdicts, rule := make([]Verdict, len(found)), x.rule
-	rule.MaxDistance = x.Plan().MaxDistance
+	verdicts := make([]Verdict, len(found))
 	for i := range found {
-		verdicts[i] = check.Verdict(rule, &found[i])
+		verdicts[i] = check.Verdict(x.rule, &found[i])
 	}
 	return verdicts, err
 }

@@ -31,7 +31,7 @@ func TestOneScreen(t *testing.T) {
 	}
 }
 
-// aliases are the aliases of internal types.
+// aliases has the types of the aliases of internal types.
 var aliases = map[string]reflect.Type{
 	".Page":               reflect.TypeFor[neardup.Page](),
 	".Verdict":            reflect.TypeFor[neardup.Verdict](),

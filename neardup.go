@@ -52,10 +52,9 @@ type Options struct {
 	// MaxBody is the maximum size of a page in bytes. A larger page is Skipped. 0: DefaultMaxBody.
 	MaxBody int
 
-	// Bare opens an index without a Signer. The index may record no Signer, or a Signer that this
-	// version does not know. A new index records no Signer and gets the default k of package index.
-	// If there is no Signer, Check returns an error, and CheckDocuments compares fingerprints of any
-	// kind.
+	// Bare also opens an index that records no Signer, or a Signer that this version does not know.
+	// A new index then records no Signer and gets the default k of package index, which is 3.
+	// Without a Signer, Check returns an error. CheckDocuments compares fingerprints of any kind.
 	Bare bool
 
 	// Index has the other options, such as k, memory and durability. If k is 0, a new index gets 7,
@@ -74,12 +73,12 @@ type Index struct {
 	watcher *compaction.Watcher // nil if the index is open for reading only
 	signer  *page.Signer
 	maxBody int
-	rule    match.Rule // with any distance
+	rule    match.Rule
 
-	unsigned error // why there is no signer
+	unsigned error // why signer is nil; nil if signer is set
 }
 
-// Open opens the index in dir. If there is none, Open creates it. It returns the errors of
+// Open opens the index in dir, or creates it if it does not exist. It returns the errors of
 // [index.Open]. It also returns index.ErrMismatch if the index records no Signer, or a Signer that
 // this version does not know, unless Bare is set.
 func Open(dir string, opts *Options) (*Index, error) {
@@ -113,8 +112,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 			return nil, fmt.Errorf("open index %s: %w", dir, errors.Join(err, x.Close()))
 		}
 	}
-	x.rule = match.Default(0).With(o.Index.MaxShingleDistance, o.Index.ShortAllowance,
-		o.Index.MaxLengthRatio)
+	x.rule = match.Default(x.Plan().MaxDistance).With(o.Index.MaxShingleDistance,
+		o.Index.ShortAllowance, o.Index.MaxLengthRatio)
 	return x, nil
 }
 
@@ -153,28 +152,28 @@ func (o *Options) open(dir string) (*index.Index, error) {
 	if err != nil || o.Bare || o.Index.Analyzer != "" || o.Index.ReadOnly || !unused(x) {
 		return x, err
 	}
-	if err := x.Close(); err != nil { // it was created without an analyzer, and may still get one
+	if err := x.Close(); err != nil { // an unused index may still get an analyzer
 		return nil, err
 	}
 	existing.Analyzer = check.DefaultSigner().Name()
 	return index.Open(dir, &existing)
 }
 
-// unused reports whether an index has neither an analyzer nor ever had a document.
+// unused reports whether an index has no analyzer and never had a document.
 func unused(x *index.Index) bool {
 	s := x.Stats()
 	return s.Analyzer == "" && s.NextID == 1
 }
 
-// recordedSigner makes the Signer whose name the index records, unless the options have one.
+// recordedSigner sets the signer to the one that the index records, unless it is already set.
 func (x *Index) recordedSigner() (err error) {
 	if x.signer != nil {
 		return nil
 	}
 	name := x.Stats().Analyzer
 	if name == "" {
-		return fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages cannot be "+
-			"compared with them", index.ErrMismatch)
+		return fmt.Errorf("%w: it records no analyzer, so pages cannot be compared with its "+
+			"fingerprints", index.ErrMismatch)
 	}
 	x.signer, err = parseSigner(name)
 	return err

@@ -33,8 +33,8 @@ func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return open(t, t.TempDir(), nil) })
 }
 
-// TestREADME compiles the first snippet of the README. It must save every stored page, also after
-// the process died before saving. It must delete a page that cannot be saved.
+// TestREADME runs the first snippet of the README. The snippet must save every stored page, also if
+// the process died before saving it earlier, and must delete a page that cannot be saved.
 func TestREADME(t *testing.T) {
 	lines := func(file string) string {
 		b, err := os.ReadFile(file)
@@ -50,7 +50,7 @@ func TestREADME(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, s := range checktest.Crawl() {
 		if s.Page.Scope != "" {
-			continue // which the snippet does not have
+			continue // the snippet sets no scope
 		}
 		saved := false
 		err := checkAndSave(t.Context(), s.Page.URL, s.Page.ContentType, s.Page.Body,
@@ -132,7 +132,7 @@ func TestNoVerdictWithAnError(t *testing.T) {
 	}
 }
 
-// TestOpen tests that an index records its Signer.
+// TestOpen tests which k and Signer an index gets and records, for new and existing indexes.
 func TestOpen(t *testing.T) {
 	main, err := page.NewSigner(page.Main,
 		fingerprint.Options{Method: fingerprint.MethodSimhash, Window: 2})
@@ -141,47 +141,47 @@ func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		make func(dir string) error
-		opts neardup.Options // of the second time
+		opts neardup.Options // of the second Open
 		k    int
 		name string
 		want error
 	}{
-		{"nothing", func(string) error { return nil }, neardup.Options{}, 7,
+		{"new index", func(string) error { return nil }, neardup.Options{}, 7,
 			check.DefaultSigner().Name(), nil},
-		{"nothing, another k", func(string) error { return nil },
+		{"new index, k = 4", func(string) error { return nil },
 			neardup.Options{Index: index.Options{MaxDistance: 4}}, 4,
 			check.DefaultSigner().Name(), nil},
-		{"nothing, and none is to be made", func(string) error { return nil },
+		{"no index, MustExist", func(string) error { return nil },
 			neardup.Options{Index: index.Options{MustExist: true}}, 0, "", os.ErrNotExist},
-		{"one of main texts",
+		{"index of main texts",
 			opening(neardup.Options{Signer: main, Index: index.Options{MaxDistance: index.Exact}}),
 			neardup.Options{}, 0, main.Name(), nil},
-		{"one of main texts, to read", opening(neardup.Options{Signer: main}),
+		{"index of main texts, ReadOnly", opening(neardup.Options{Signer: main}),
 			neardup.Options{Index: index.Options{ReadOnly: true}}, 7, main.Name(), nil},
-		{"one of visible texts, for main ones", opening(neardup.Options{}),
+		{"index of visible texts, Signer of main texts", opening(neardup.Options{}),
 			neardup.Options{Signer: main}, 7, "", index.ErrMismatch},
-		{"package index, without a signer", indexed(&index.Options{}), neardup.Options{}, 3,
+		{"empty index without a signer", indexed(&index.Options{}), neardup.Options{}, 3,
 			check.DefaultSigner().Name(), nil},
-		{"package index, without a signer, for main texts", indexed(&index.Options{}),
+		{"empty index without a signer, Signer of main texts", indexed(&index.Options{}),
 			neardup.Options{Signer: main}, 3, main.Name(), nil},
-		{"package index, with fingerprints", indexed(&index.Options{},
+		{"index of fingerprints", indexed(&index.Options{},
 			index.Document{Fingerprint: 7}), neardup.Options{}, 3, "", index.ErrMismatch},
-		{"package index, a signer of another time",
+		{"index with an unknown signer",
 			indexed(&index.Options{Analyzer: "visible/0 words"}), neardup.Options{}, 3, "",
 			index.ErrMismatch},
-		{"nothing, a signer that there is not", func(string) error { return nil },
+		{"new index, unknown Analyzer", func(string) error { return nil },
 			neardup.Options{Index: index.Options{Analyzer: "mine"}}, 0, "", index.ErrMismatch},
-		{"nothing, a signer by its name", func(string) error { return nil },
+		{"new index, Analyzer of main texts", func(string) error { return nil },
 			neardup.Options{Index: index.Options{Analyzer: main.Name()}}, 7, main.Name(), nil},
-		{"bare, with fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}),
+		{"Bare, index of fingerprints", indexed(&index.Options{}, index.Document{Fingerprint: 7}),
 			neardup.Options{Bare: true}, 3, "", nil},
-		{"bare, a signer of another time", indexed(&index.Options{Analyzer: "visible/0 words"}),
+		{"Bare, index with an unknown signer", indexed(&index.Options{Analyzer: "visible/0 words"}),
 			neardup.Options{Bare: true}, 3, "visible/0 words", nil},
-		{"bare, one of main texts", opening(neardup.Options{Signer: main}),
+		{"Bare, index of main texts", opening(neardup.Options{Signer: main}),
 			neardup.Options{Bare: true}, 7, main.Name(), nil},
-		{"bare, nothing", func(string) error { return nil },
+		{"Bare, new index", func(string) error { return nil },
 			neardup.Options{Bare: true}, 3, "", nil},
-		{"another k", opening(neardup.Options{}),
+		{"index with k = 7, k = 3", opening(neardup.Options{}),
 			neardup.Options{Index: index.Options{MaxDistance: 3}}, 7, "", index.ErrMismatch},
 	} {
 		dir := filepath.Join(dir, c.what)
@@ -205,7 +205,7 @@ func TestOpen(t *testing.T) {
 		v, err := x.Check(t.Context(), neardup.Page{Body: []byte("a word")})
 		switch known := x.Signer() != nil; {
 		case known != !c.opts.Bare && c.name != main.Name():
-			t.Errorf("%s: a signer: %v", c.what, known)
+			t.Errorf("%s: known signer: %v", c.what, known)
 		case c.opts.Index.ReadOnly && !errors.Is(err, index.ErrReadOnly), !known &&
 			!errors.Is(err, index.ErrMismatch), (err != nil) != (v.Status == 0):
 			t.Errorf("%s: %v, %v", c.what, v.Status, err)
@@ -214,8 +214,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestBareChecks checks pages concurrently with an index of an unknown Signer. All must be
-// refused, and the index must not change. The race detector would find a change.
+// TestBareChecks tests that concurrent checks of pages by an index with an unknown Signer return
+// ErrMismatch and do not change the Index. The race detector would find a change.
 func TestBareChecks(t *testing.T) {
 	dir := t.TempDir()
 	must(t, indexed(&index.Options{Analyzer: "visible/0 words"})(dir))
@@ -279,7 +279,7 @@ func open(t *testing.T, dir string, o *neardup.Options) *neardup.Index {
 	return x
 }
 
-// TestPairsOfAList compares Pairs, Clusters and Stars with a comparison of all pairs.
+// TestPairsOfAList tests Pairs, Clusters and Stars against a comparison of all pairs.
 func TestPairsOfAList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	list := make([]fingerprint.Fingerprint, 300)

@@ -41,7 +41,7 @@ func Pairs(
 
 // Clusters yields the groups of at least two fingerprints of a list that chains of near or equal
 // fingerprints connect. A group has the positions of its fingerprints in ascending order. Groups
-// are disjoint. The fingerprints at the ends of a chain may have little in common. Stars makes
+// are disjoint. The fingerprints at the ends of a chain may have little in common. Stars yields
 // groups without such chains. The errors are the same as for Pairs.
 func Clusters(
 	ctx context.Context, fingerprints []fingerprint.Fingerprint, k int,
