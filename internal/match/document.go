@@ -33,31 +33,31 @@ type Document struct {
 // LastSecond is the last second of the year 9999. JSON has no later time.
 const LastSecond = 253_402_300_799
 
-// Second returns t in the units of an index's clock: the nearest Unix second from 0 to LastSecond.
+// Second returns a time as an index stores it: the nearest Unix second from 0 to LastSecond.
 func Second(t time.Time) uint64 {
 	return uint64(min(max(t.Unix(), 0), LastSecond))
 }
 
-// Signature returns the Signature of the document, without Short. If the Signatures of two
-// documents are equal, their texts are taken as equal. A document without a Digest, stored by
-// its fingerprint alone, is compared by its other fields.
+// Signature returns the Signature of the document, without Short. Two documents with equal
+// Signatures count as documents with equal texts. If both have no Digest, only their other fields
+// are compared.
 func (d *Document) Signature() fingerprint.Signature {
 	return fingerprint.Signature{Fingerprint: d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
 		Tokens: d.Tokens}
 }
 
-// Validate checks a document as every call that stores one does. Error: ErrTooLarge.
+// Validate returns ErrTooLarge if Key, Scope or Tokens of a document is over its limit.
 func Validate(d *Document) error {
 	if d.Tokens < 0 || d.Tokens > MaxTokens {
 		return fmt.Errorf("%w: %d tokens, want 0 to %d", fault.ErrTooLarge, d.Tokens, MaxTokens)
 	}
 	if len(d.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge,
-			d.Key, len(d.Key), MaxKeyBytes)
+		return fmt.Errorf("%w: key %.40q... has %d bytes, at most %d are allowed",
+			fault.ErrTooLarge, d.Key, len(d.Key), MaxKeyBytes)
 	}
 	if len(d.Scope) > MaxScopeBytes {
-		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are kept", fault.ErrTooLarge,
-			d.Scope, len(d.Scope), MaxScopeBytes)
+		return fmt.Errorf("%w: scope %.40q... has %d bytes, at most %d are allowed",
+			fault.ErrTooLarge, d.Scope, len(d.Scope), MaxScopeBytes)
 	}
 	return nil
 }

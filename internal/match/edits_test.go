@@ -12,8 +12,8 @@ import (
 	"github.com/neardup/neardup/internal/sitegen"
 )
 
-// TestEditedTexts reports the part of edited texts of 400 words that the default rule matches with
-// the original, at k = 7.
+// TestEditedTexts measures the part of edited texts of 400 words that match the original by the
+// default rule with k = 7. It must not be below a minimum per kind of edit.
 func TestEditedTexts(t *testing.T) {
 	const words, texts = 400, 500
 	edits := []struct {

@@ -25,12 +25,12 @@ type Query struct {
 // Exact as a MaxDistance selects only equal fingerprints.
 const Exact = -1
 
-// Within returns how far a query of an index with that k looks. Errors: ErrDistance; a negative
-// Limit.
+// Within returns the distance within which a query searches an index with the given k. It returns
+// ErrDistance if MaxDistance is invalid, and another error if Limit is negative.
 func (q *Query) Within(k int) (int, error) {
 	switch {
 	case q.Limit < 0:
-		return 0, fmt.Errorf("query limit %d is negative", q.Limit)
+		return 0, fmt.Errorf("query: Limit is %d, want 0 for all matches, or more", q.Limit)
 	case q.MaxDistance == 0:
 		return k, nil
 	case q.MaxDistance == Exact:

@@ -9,9 +9,9 @@ import (
 )
 
 // ErrRatio means that a MaxLengthRatio is not a number or is between 0 and 1.
-var ErrRatio = errors.New("ratio of lengths that makes no sense")
+var ErrRatio = errors.New("invalid ratio of lengths")
 
-// Rule says which pairs of documents of one scope match:
+// Rule determines which pairs of documents of one scope match:
 //
 //	d1 <= MaxDistance, and
 //	d1 + d2 <= max(min(MaxShingleDistance, longer/7),
@@ -28,9 +28,9 @@ var ErrRatio = errors.New("ratio of lengths that makes no sense")
 // pages of one template, so their limit is smaller: 17 at 120 tokens with the default limits.
 //
 // The words of two texts (d1) select candidates. Their shingles, which depend on the order of the
-// words, confirm them. Neither depends on repetition, but the lengths do.
+// words, confirm them. A repetition of a text changes neither, but it changes the length.
 //
-// An index does not store a Rule. Each call may use another one.
+// An index does not store a Rule. Each call may use a different one.
 type Rule struct {
 	MaxDistance        int
 	MaxShingleDistance int     // below 0: Shingles are not compared
@@ -79,8 +79,8 @@ func (r Rule) String() string {
 // Analyzer or of a page.Signer, which ends in the name of its Analyzer. TextAnalyzer returns nil
 // for other names.
 func TextAnalyzer(name string) *fingerprint.Analyzer {
-	_, behind, _ := strings.Cut(name, " ")
-	for _, n := range []string{name, behind} {
+	_, last, _ := strings.Cut(name, " ")
+	for _, n := range []string{name, last} {
 		if a, err := fingerprint.ParseAnalyzer(n); err == nil {
 			return a
 		}
@@ -88,8 +88,8 @@ func TextAnalyzer(name string) *fingerprint.Analyzer {
 	return nil
 }
 
-// With returns the rule with other limits, as index.Options has them: 0 keeps a limit, and a
-// negative one removes it.
+// With returns the rule with other limits, as in index.Options: 0 keeps a limit, and a negative
+// value removes it.
 func (r Rule) With(maxShingleDistance, shortAllowance int, maxLengthRatio float64) Rule {
 	if maxShingleDistance != 0 {
 		r.MaxShingleDistance = maxShingleDistance
@@ -108,7 +108,7 @@ func (r Rule) Check() error {
 	if r.MaxLengthRatio < 0 || r.MaxLengthRatio >= 1 {
 		return nil
 	}
-	return fmt.Errorf("%w: it is %v, want 1 or more, or below 0 for none", ErrRatio,
+	return fmt.Errorf("%w: it is %v, want 1 or more, or below 0 for no limit", ErrRatio,
 		r.MaxLengthRatio)
 }
 
@@ -131,15 +131,15 @@ func (r Rule) Allows(distance int, a, b fingerprint.Signature) bool {
 		float64(longer) <= r.MaxLengthRatio*float64(shorter)
 }
 
-// ShingleDistance returns what MaxShingleDistance bounds: the distance of the Fingerprints plus the
-// distance of the Shingles.
+// ShingleDistance returns the sum that MaxShingleDistance bounds: the distance of the Fingerprints
+// plus the distance of the Shingles.
 func ShingleDistance(distance int, a, b fingerprint.Signature) int {
 	return distance + a.Shingles.Distance(b.Shingles)
 }
 
-// RulesOut reports whether a document with these Shingles cannot match a signature, whatever the
-// document's length is. The limit is the larger one of those for the length of s, or one token if s
-// has no length, and for a long document.
+// RulesOut reports whether a document with these Shingles cannot match s, whichever length it has.
+// It uses the largest limit of all lengths: the limit for the length of s, or for one token if s
+// has no length, or the limit for a long document.
 func (r Rule) RulesOut(
 	distance int, shingles fingerprint.ShingleSignature, s fingerprint.Signature,
 ) bool {
@@ -150,8 +150,8 @@ func (r Rule) RulesOut(
 	return distance+s.Shingles.Distance(shingles) > limit
 }
 
-// Limit returns the limit of ShingleDistance, given the tokens of the longer text. If that length
-// is 0, it is not known, and the text counts as long.
+// Limit returns the limit of ShingleDistance, given the tokens of the longer text. 0 tokens means
+// that the length is not known; the text then counts as long.
 func (r Rule) Limit(longer int) int {
 	if longer == 0 || r.ShortAllowance == 0 || r.MaxShingleDistance < 0 {
 		return r.MaxShingleDistance

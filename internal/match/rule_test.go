@@ -17,7 +17,7 @@ func TestRatioIsChecked(t *testing.T) {
 		}
 	}
 	if err := (Rule{MaxLengthRatio: math.NaN()}).Check(); !errors.Is(err, ErrRatio) {
-		t.Errorf("no number: %v", err)
+		t.Errorf("NaN: %v", err)
 	}
 }
 
@@ -35,7 +35,7 @@ func near(rng *rand.Rand, s fingerprint.ShingleSignature) fingerprint.ShingleSig
 	return s
 }
 
-// TestMatchesByDefinition compares Matches with the documented formula in exact arithmetic. The
+// TestMatchesByDefinition tests Matches against the documented formula in exact arithmetic. The
 // order of the documents, their keys and the fields that Relevant drops must make no difference.
 func TestMatchesByDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

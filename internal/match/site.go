@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// siteSample is the number of other documents of the site that a candidate is compared with,
-	// and fewestOfSite the number from which on there are enough. Only the nearest mostCandidates
-	// candidates are looked at for the sample.
+	// siteSample is the largest number of other documents of the site that a candidate is compared
+	// with, and fewestOfSite the smallest. They are among the nearest mostCandidates candidates.
 	siteSample     = 16
 	fewestOfSite   = 2
 	mostCandidates = 64
 
 	// With fewer than fewestOfSite, if enough different texts match documents of the site, a
-	// candidate matches only texts that differ in at most a third of their shingles. These bounds
-	// limit the third.
+	// candidate matches only texts that differ in at most a third of their shingles: in at least
+	// fewestChanged and at most mostChanged.
 	fewestChanged = 8
 	mostChanged   = 16
 )
@@ -25,24 +24,24 @@ const (
 // Candidate is a stored document within MaxDistance of a page.
 type Candidate struct {
 	Match
-	// the caller's number of a document that has no ID yet; two candidates differ in ID or Origin
+	// the caller's number of a document without an ID; two candidates differ in ID or Origin
 	Origin int
-	site   bool // it is on the site of the page, and both have Shingles and a length
-	far    int  // ShingleDistance, of a document of the site
+	site   bool // the document is on the site of the page, and both have Shingles and a length
+	far    int  // ShingleDistance from the page, if site is set
 }
 
 // Search finds the document that a page is a duplicate of.
 //
 // The candidates are visited in the order of (distance, ID). The page is a duplicate of the first
-// one that the rule allows and that is on another site or has the text of the page or is near
+// candidate that the rule allows and that is on another site, has the text of the page, or is near
 // enough. A document of the page's site is near enough if its ShingleDistance is at most half of
-// the median ShingleDistance of the other documents of the site among the candidates: of the first
-// 16, if there are 2. With fewer, it is near enough for the first siteTexts - 1 different texts
-// that are duplicates of these documents. For other texts, a third of the shingles may differ, but
-// at least about 8 and at most about 16.
+// the median ShingleDistance of the first 16 other documents of the site among the candidates. If
+// there are fewer than 2, the first siteTexts - 1 different texts that are duplicates of these
+// documents are near enough. In later texts, a third of the shingles may differ, but at least about
+// 8 and at most about 16.
 //
-// Documents that are stored are different pages, so their distances show how different two pages of
-// the site are.
+// Stored documents are different pages, so their distances show how different two pages of the site
+// are.
 type Search struct {
 	rule      Rule
 	siteTexts int // below 0: every document that the rule allows is near enough
@@ -50,12 +49,12 @@ type Search struct {
 	texts     func(*Candidate) (duplicates.Texts, error)
 	seen      int         // number of candidates
 	sample    []Candidate // the first documents of the site
-	waiting   []Candidate // that the rule allows, and are not decided
+	waiting   []Candidate // allowed by the rule, and not decided
 }
 
 // NewSearch begins a search. texts returns the different texts of the candidate's site that are
-// duplicates of it. If siteTexts is negative, or if the rule does not compare Shingles, then sites
-// are ignored.
+// duplicates of the candidate. If siteTexts is negative, or if the rule does not compare Shingles,
+// then sites are ignored.
 func NewSearch(
 	rule Rule, siteTexts int, page *Document, texts func(*Candidate) (duplicates.Texts, error),
 ) *Search {
@@ -65,7 +64,8 @@ func NewSearch(
 	return &Search{rule: rule, siteTexts: siteTexts, page: page, texts: texts}
 }
 
-// Full reports whether candidates that the rule does not allow are of no more use.
+// Full reports whether the sample is complete. Candidates that the rule does not allow can then be
+// left out.
 func (s *Search) Full() bool {
 	return s.siteTexts < 0 || s.seen >= mostCandidates || len(s.sample) > siteSample
 }
@@ -98,7 +98,7 @@ func (s *Search) Find(candidates iter.Seq2[Candidate, error]) (*Candidate, error
 	return s.decide()
 }
 
-// decide looks for a document among the candidates that wait.
+// decide returns the first waiting candidate that is near enough, or nil if there is none.
 func (s *Search) decide() (*Candidate, error) {
 	for i := range s.waiting {
 		if near, err := s.near(&s.waiting[i]); near || err != nil {
@@ -109,7 +109,7 @@ func (s *Search) decide() (*Candidate, error) {
 	return nil, nil
 }
 
-// certain reports whether an allowed candidate is a match whatever other documents there are.
+// certain reports whether an allowed candidate is a match regardless of other documents.
 func (s *Search) certain(c *Candidate) bool {
 	return !c.site || c.Digest != 0 && c.Digest == s.page.Digest
 }

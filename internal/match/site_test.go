@@ -8,8 +8,8 @@ import (
 	"github.com/neardup/neardup/internal/duplicates"
 )
 
-// TestSiteSample: a candidate is compared with the first 16 other documents of the site, whether it
-// is one of the first itself or not.
+// TestSiteSample tests that a candidate is compared with the first 16 other documents of the site,
+// whether or not it is one of the first documents itself.
 func TestSiteSample(t *testing.T) {
 	page := Document{Key: "http://site/page", Tokens: 1000}
 	page.Shingles[3] = 1
