@@ -9,7 +9,7 @@
 //     call.
 //   - With Sync, the default Durability, every acknowledged write survives a crash. A document is
 //     never partly stored.
-//   - If near-duplicates are checked concurrently, CheckAndAdd finds exactly one of them New.
+//   - If near-duplicates are checked concurrently, CheckAndAdd returns New for exactly one of them.
 //   - Open refuses an index if the options name another k, plan or analyzer. Only package
 //     compaction can change k and the plan. It changes them in one step, and the index must be
 //     closed.
@@ -47,13 +47,13 @@ type Index struct {
 	opts    Options
 	plan    *plan.Plan
 	rule    match.Rule // of verdicts and queries
-	ofTexts bool       // the analyzer that is recorded is one of texts
+	ofTexts bool       // the index records an Analyzer or page.Signer of texts
 
 	state   atomic.Pointer[state] // replaced under commitMu
 	readers sync.Pool             // of *reader
 
-	turns    chan struct{} // holds one element per window that is searched and decided
-	single   chan *call    // calls of one document, to a goroutine that has a turn
+	turns    chan struct{} // has one element per window in progress
+	single   chan *call    // calls of one document, sent to a goroutine that has a turn
 	shingles shingleCache
 
 	commitMu   sync.Mutex // held while a change gets its IDs and is applied
@@ -67,20 +67,20 @@ type Index struct {
 	firstRecord atomic.Uint64 // documents before this ID have no record
 	hasBare     atomic.Bool   // some documents may have no record
 
-	rewriting chan struct{}           // holds one element during a compaction
-	expiring  chan struct{}           // holds one element during Expire
-	expired   atomic.Uint64           // documents that Expire has removed
-	stopping  context.Context         // done when Close begins
-	stop      context.CancelCauseFunc // with ErrClosed
+	rewriting chan struct{}   // has one element during a compaction
+	expiring  chan struct{}   // has one element during Expire
+	expired   atomic.Uint64   // documents that Expire has removed
+	stopping  context.Context // done when Close begins
+	stop      context.CancelFunc
 
 	closed atomic.Bool
-	calls  sync.RWMutex // a call holds it for reading; Close takes it for good
+	calls  sync.RWMutex // read-locked during a call; Close locks it and does not unlock it
 
-	aroundView  func() // of tests: called just before a reader takes its view, and just after
-	aroundApply func() // of tests: called just before a commit is applied, and just after
+	aroundView  func() // for tests: called just before and just after a reader opens its view
+	aroundApply func() // for tests: called just before and just after a commit is applied
 }
 
-// Open opens the index in dir. If there is none, Open creates it, unless opts.ReadOnly or
+// Open opens the index in dir. If it does not exist, Open creates it, unless opts.ReadOnly or
 // opts.MustExist is set.
 //
 // Errors: fs.ErrNotExist, ErrNotIndex, ErrVersion, ErrLocked, ErrMismatch,
@@ -93,12 +93,12 @@ func Open(dir string, opts *Options) (*Index, error) {
 	}
 	x.recent.ring = make([]recentWrite, recentLimit)
 	x.recent.count.Store(1) // 0 is the position of a reader without a view
-	x.stopping, x.stop = context.WithCancelCause(context.Background())
+	x.stopping, x.stop = context.WithCancel(context.Background())
 	if opts != nil {
 		x.opts = *opts
 	}
 	if dir == "" {
-		return nil, errors.New("open index: the name of its directory is empty")
+		return nil, errors.New("open index: the name of the directory is empty")
 	}
 	if err := x.opts.check(); err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, err)
@@ -124,8 +124,8 @@ func Open(dir string, opts *Options) (*Index, error) {
 			err = fmt.Errorf("open index %s: %w", dir, noPlan)
 		}
 		if errors.Is(err, ErrLocked) {
-			err = fmt.Errorf("%w; \"neardup serve\" shares an index, and the process that has it "+
-				"open can copy it (Checkpoint)", err)
+			err = fmt.Errorf("%w; \"neardup serve\" shares an index between processes, and "+
+				"Checkpoint copies an open index", err)
 		}
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (x *Index) load() (err error) {
 	})
 }
 
-// followCrowded follows the documents that were crowded when the index was last open.
+// followCrowded adds the recorded crowded documents to the documents that x.duplicates follows.
 func (x *Index) followCrowded(v *store.View) error {
 	for _, id := range x.store.Meta().Crowded {
 		c, err := v.Duplicates(id)
@@ -190,14 +190,14 @@ func (x *Index) followCrowded(v *store.View) error {
 	return nil
 }
 
-// noRecord as firstRecord means that no document has a record, and noSecond as oldest that no
-// document has a time.
+// If firstRecord is noRecord, no document has a record. If oldest is noSecond, no document has a
+// time.
 const (
 	noRecord = math.MaxUint64
 	noSecond = math.MaxUint64
 )
 
-// withView runs f on a view of this moment.
+// withView calls f with a new view, and closes the view.
 func (x *Index) withView(f func(*store.View) error) error {
 	v, err := x.store.View()
 	if err != nil {
@@ -206,7 +206,8 @@ func (x *Index) withView(f func(*store.View) error) error {
 	return errors.Join(f(v), v.Close())
 }
 
-// begin starts a call; end must follow. It fails once the index is closed or ctx done.
+// begin starts a call. It returns an error if the index is closed or ctx is done. Otherwise the
+// caller must call end.
 func (x *Index) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (x *Index) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginWrite is begin for a call that may write.
+// beginWrite is like begin, for a call that may write.
 func (x *Index) beginWrite(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return ErrReadOnly
@@ -227,8 +228,8 @@ func (x *Index) beginWrite(ctx context.Context) error {
 
 func (x *Index) end() { x.calls.RUnlock() }
 
-// loop makes a call that yields values to a loop. call must return if its yield returns false. If
-// the loop has not ended, loop yields the error of the call last.
+// loop returns an iterator over the values that call yields. call must return if yield returns
+// false. The iterator yields the error of call last, unless the caller has left the loop.
 func loop[T any](
 	ctx context.Context, x *Index, call func(yield func(T) bool) error,
 ) iter.Seq2[T, error] {
@@ -249,8 +250,8 @@ func loop[T any](
 	}
 }
 
-// alone makes a call that may write, while no other call with the same turn is made. The context
-// also ends when Close begins; then the error is ErrClosed.
+// alone runs a call that may write. Calls with the same turn run one at a time. The context of the
+// call also ends when Close begins, and the error is then ErrClosed.
 func (x *Index) alone(
 	ctx context.Context, turn chan struct{}, call func(context.Context) error,
 ) error {
@@ -280,7 +281,7 @@ func (x *Index) Close() error {
 	if x.closed.Swap(true) {
 		return ErrClosed
 	}
-	x.stop(ErrClosed)
+	x.stop()
 	x.calls.Lock()
 	err := x.storeAllCounts()
 	x.closeFilters()
@@ -297,11 +298,11 @@ func (x *Index) Sync(ctx context.Context) error {
 	return cmp.Or(x.storeAllCounts(), x.store.Sync())
 }
 
-// Plan returns the plan of the index, which must not be changed.
+// Plan returns the plan of the index. The caller must not change it.
 func (x *Index) Plan() *Plan { return x.plan }
 
-// Errors that a caller can act on; match them with errors.Is. If there is no index, the error is
-// fs.ErrNotExist.
+// Errors that a caller can act on; match them with errors.Is. The error for an index that does not
+// exist is fs.ErrNotExist.
 var (
 	// ErrNotIndex: the directory is not empty, and it is not an index.
 	ErrNotIndex = fault.ErrNotIndex
@@ -333,7 +334,7 @@ var (
 	// ErrCorrupt: bytes in the index do not follow docs/format.md.
 	ErrCorrupt = fault.ErrCorrupt
 
-	// ErrReadOnly: a write to an index that was opened for reading only.
+	// ErrReadOnly: a call would write to an index that was opened for reading only.
 	ErrReadOnly = fault.ErrReadOnly
 
 	// ErrFailed: a write could not be made durable. The error contains the cause. The index accepts
@@ -360,17 +361,17 @@ var ErrPlan = plan.ErrUnusable
 //	NextID           uint64 // ID of the next document; NextID-1 documents have ever been added
 //	DiskBytes        uint64 // including the write-ahead log
 //	Generation       uint64 // number of compactions and bulk loads
-//	Packed           uint64 // fingerprints that the last of them packed
-//	Live             uint64 // documents added since, including removed documents
-//	Removed          uint64 // documents removed since; the next compaction drops their entries
+//	Packed           uint64 // fingerprints that the last compaction or bulk load packed
+//	Live             uint64 // documents added since then, including removed documents
+//	Removed          uint64 // documents removed since then; a compaction drops their entries
 //	FilterBytes      uint64 // memory of the filters and of the removed IDs
 //	DirectoryBytes   uint64 // memory of the directories of packed blocks
 //	CachedBytes      uint64 // memory of cached packed blocks
 //	StoreCachedBytes uint64 // memory of Pebble's block cache
 //	Expired          uint64 // documents that Expire has removed since Open
-//	CrowdedTexts     uint64 // texts of one site that are duplicates of one document; 0: under 16
-//	Crowded          string // if there are 16 or more: the document, and what to do
-//	CacheShort       string // if the packed tables do not fit the cache: the size that is enough
+//	CrowdedTexts     uint64 // texts that are duplicates of the most crowded document; 0: none
+//	Crowded          string // the most crowded document, and what to do. "": none
+//	CacheShort       string // sufficient cache size, if it is too small for the packed tables
 type Stats = match.Stats
 
 // Stats returns statistics of the index. It is fast, so it can be called often. After Close, it
@@ -418,15 +419,15 @@ func (x *Index) Stats() Stats {
 	return s
 }
 
-// countersNow returns the counters of this moment.
+// countersNow returns the current counters.
 func (x *Index) countersNow() store.Counters {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
 	return x.counters
 }
 
-// crowded describes the stored document that most different texts of its own site are duplicates
-// of, if there are many.
+// crowded describes the most crowded document, and returns its number of different texts. If no
+// document is crowded, it returns 0 and "".
 func (x *Index) crowded() (texts uint64, message string) {
 	pages := x.duplicates.Crowded()
 	if len(pages) == 0 {
@@ -437,11 +438,10 @@ func (x *Index) crowded() (texts uint64, message string) {
 	if p.Key == "" {
 		name = fmt.Sprintf("document %d", p.ID)
 	}
-	advice := "; if they are different pages of one template, set a smaller SiteTexts " +
-		"(--site-texts)"
 	n := p.Texts.Estimate()
 	return uint64(n), fmt.Sprintf("about %d different texts of one site are duplicates of %s: "+
-		"compare some of them with it (neardup compare)%s", n, name, advice)
+		"compare some of them with it (neardup compare); if they are different pages of one "+
+		"template, set a smaller SiteTexts (--site-texts)", n, name)
 }
 
 // Duplicates returns one count for each ID: the number of checks that returned a Duplicate of the
@@ -464,7 +464,7 @@ func (x *Index) Duplicates(ctx context.Context, ids ...uint64) ([]uint64, error)
 }
 
 func (x *Index) countOf(id uint64) (duplicates.Count, error) {
-	x.commitMu.Lock() // no counts are stored between the two
+	x.commitMu.Lock() // no commit stores the pending counts between the two reads
 	defer x.commitMu.Unlock()
 	pending := x.duplicates.Pending(id)
 	stored, err := x.store.Now().Duplicates(id)
@@ -476,7 +476,7 @@ func (x *Index) countOf(id uint64) (duplicates.Count, error) {
 type StoreStats struct {
 	CompactionDebtBytes uint64 // estimate of the bytes that Pebble's compactions have to rewrite
 	CompactionsFailed   uint64
-	L0Tables            uint64 // files of level 0: written last and not merged yet
+	L0Tables            uint64 // files of level 0: the newest ones, not merged yet
 	// files of level 0 that one read may search; writes stall if there are too many
 	L0Sublevels     uint64
 	MemTableBytes   uint64 // entries in memory that are in no file yet

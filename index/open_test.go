@@ -18,7 +18,7 @@ import (
 )
 
 // TestOpenWithOtherOptions tests that an index cannot be opened with another k, plan or analyzer.
-// The error must name both.
+// The error must have both values.
 func TestOpenWithOtherOptions(t *testing.T) {
 	disk := vfs.NewMem()
 	made := Options{FS: disk, MaxDistance: 5, Plan: mustPlan(t, "4", 5), Analyzer: "words 1"}
@@ -57,8 +57,8 @@ func TestOpenWithOtherOptions(t *testing.T) {
 	}
 }
 
-// TestAnalyzerOfEmptyIndex tests that an index without an analyzer and without documents takes
-// the first analyzer it is opened with. An Open that fails must not set it.
+// TestAnalyzerOfEmptyIndex tests that an index without an analyzer and without documents records
+// the first analyzer that it is opened with. An Open that fails must not record an analyzer.
 func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	disk := vfs.NewMem()
 	must(t, openMem(t, Options{FS: disk}).Close())
@@ -77,11 +77,12 @@ func TestAnalyzerOfEmptyIndex(t *testing.T) {
 	disk = vfs.NewMem()
 	x := openMem(t, Options{FS: disk})
 	must(t, x.Add(t.Context(), Document{}), x.Close())
-	refused(Options{Analyzer: "a"}) // the documents are of an unknown analyzer
+	refused(Options{Analyzer: "a"}) // the analyzer of the document is unknown
 }
 
-// TestPlanInPiecesOpensAgain tests that adjacent ranges of bits are recorded as one.
-func TestPlanInPiecesOpensAgain(t *testing.T) {
+// TestReopenWithAdjacentRanges tests that an index can be reopened with a plan whose adjacent
+// ranges of bits are recorded as one range.
+func TestReopenWithAdjacentRanges(t *testing.T) {
 	opts := Options{FS: vfs.NewMem(), Plan: &plan.Plan{MaxDistance: 1, Tables: []plan.Table{
 		{Permutation: plan.Permutation{{First: 0, Last: 31}, {First: 32, Last: 63}}, Prefix: 32},
 		{Permutation: plan.Permutation{{First: 32, Last: 47}, {First: 48, Last: 63},
@@ -113,7 +114,7 @@ func TestOpenDefaults(t *testing.T) {
 		}
 	}
 	if _, err := Open(filepath.Dir(dir), nil); !errors.Is(err, ErrNotIndex) {
-		t.Errorf("parent folder: %v", err)
+		t.Errorf("parent directory: %v", err)
 	}
 	exact := openMem(t, Options{MaxDistance: Exact})
 	if s := exact.Stats(); s.MaxDistance != 0 || s.Tables != 1 {
@@ -121,8 +122,8 @@ func TestOpenDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsAreChecked tests that an invalid value is refused, by its name if it has no error of
-// its own, before anything is created.
+// TestOptionsAreChecked tests that Open returns an error for an invalid value, and creates nothing.
+// The error must be a sentinel error or name the option.
 func TestOptionsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		opts Options
@@ -147,16 +148,16 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v", c.opts, err)
 		}
 		if _, err := c.opts.FS.Stat("index"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%+v: it made something: %v", c.opts, err)
+			t.Errorf("%+v: the directory was created: %v", c.opts, err)
 		}
 	}
 	if _, err := Open("", nil); err == nil ||
-		!strings.Contains(err.Error(), "the name of its directory is empty") {
-		t.Errorf("no name: %v", err)
+		!strings.Contains(err.Error(), "the name of the directory is empty") {
+		t.Errorf("empty name: %v", err)
 	}
 }
 
-// TestLimitsAreChecked tests that a query, a batch of queries, Pairs and Clusters refuse invalid
+// TestLimitsAreChecked tests that Query, QueryBatch, Pairs and Clusters return an error for invalid
 // limits.
 func TestLimitsAreChecked(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: 2})
@@ -166,7 +167,7 @@ func TestLimitsAreChecked(t *testing.T) {
 		err := lastError(x.QueryBatch(t.Context(), []Query{{}, q}))
 		if err == nil || failed == nil || want != nil && !(errors.Is(err, want) &&
 			errors.Is(failed, want)) {
-			t.Errorf("%+v: %v, in a batch %v", q, failed, err)
+			t.Errorf("%+v: Query: %v, QueryBatch: %v", q, failed, err)
 		}
 	}
 	for o, want := range map[JoinOptions]error{{MaxDistance: 65}: ErrDistance,
@@ -196,8 +197,8 @@ func TestLargestCaches(t *testing.T) {
 	}
 }
 
-// TestParsePlan parses designs by name, and plans in the form of Stats.Plan. Another k must be
-// refused.
+// TestParsePlan tests designs by name and plans in the form of Stats.Plan. ParsePlan must return an
+// error for a plan with another k.
 func TestParsePlan(t *testing.T) {
 	four := mustPlan(t, "4", 3).String()
 	for _, s := range []string{"4", "blocks-4", four} {

@@ -15,8 +15,8 @@ import (
 )
 
 // Options configures Open. With nil or the zero value, Open uses the defaults, and creates the
-// index if there is none. Open returns an error for a negative value, unless the comment of the
-// field gives it a meaning.
+// index if it does not exist. Open returns an error for a negative value, unless the comment of the
+// field defines it.
 type Options struct {
 	// MaxDistance is k, the largest distance of a query. For an existing index, it must equal the k
 	// of the index. Only compaction.Run changes k. 0: the k of the index, or 3 for a new index.
@@ -108,13 +108,14 @@ type Options struct {
 	// KeepDuplicates makes CheckAndAdd store a duplicate as well.
 	KeepDuplicates bool
 
-	// MustExist makes Open fail if there is no index.
+	// MustExist makes Open return an error if the index does not exist.
 	MustExist bool
 
-	// ReadOnly refuses writes. The index must exist, and no other process may have it open.
+	// ReadOnly makes all writes return ErrReadOnly. The index must exist, and no other process may
+	// have it open.
 	ReadOnly bool
 
-	// FS is the file system. nil: the machine's.
+	// FS is the file system. nil: the operating system's.
 	FS vfs.FS
 
 	// Logger receives warnings, and the store's own messages at debug level. nil: none.
@@ -171,12 +172,12 @@ func ParsePlan(s string, k int) (*Plan, error) {
 	}
 	p, err := plan.Parse(s)
 	if err == nil && p.MaxDistance != k {
-		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, p.MaxDistance)
+		return nil, fmt.Errorf("%w: k is %d, but the plan is for k = %d", ErrPlan, k, p.MaxDistance)
 	}
 	return p, err
 }
 
-// check refuses options that are valid for no index.
+// check returns an error for options that are invalid for every index.
 func (o *Options) check() error {
 	switch {
 	case o.ExpectedDocuments < 0:
@@ -201,7 +202,8 @@ func (o *Options) plan() (*plan.Plan, error) {
 		return c.Plan, err
 	}
 	if o.MaxDistance != 0 && k != o.Plan.MaxDistance {
-		return nil, fmt.Errorf("%w: k = %d, with a plan for k = %d", ErrPlan, k, o.Plan.MaxDistance)
+		return nil, fmt.Errorf("%w: k is %d, but the plan is for k = %d", ErrPlan, k,
+			o.Plan.MaxDistance)
 	}
 	return plan.New(o.Plan.MaxDistance, o.Plan.Tables...)
 }
@@ -214,7 +216,6 @@ func (o *Options) shingleBytes() int64 {
 	return min(min(o.CacheBytes, process.Memory())/shingleShare, maxShingleBytes)
 }
 
-// now returns the time of the clock.
 func (o *Options) now() time.Time {
 	if o.Now != nil {
 		return o.Now()
@@ -222,7 +223,7 @@ func (o *Options) now() time.Time {
 	return time.Now()
 }
 
-// second is that as the clock of the index has it.
+// second returns the current time as the index stores it, in seconds.
 func (o *Options) second() uint64 { return match.Second(o.now()) }
 
 func (o *Options) maxDistance() int {
@@ -235,7 +236,7 @@ func (o *Options) maxDistance() int {
 	return o.MaxDistance
 }
 
-// accept checks an index against the options, before anything in it changes.
+// accept checks the options against the meta entries of an existing index, before Open changes it.
 func (o *Options) accept(meta store.Meta) error {
 	p, err := plan.Parse(meta.Plan)
 	if err != nil {
@@ -247,8 +248,8 @@ func (o *Options) accept(meta store.Meta) error {
 	return o.checkAgainst(p, meta.Analyzer)
 }
 
-// setsAnalyzer reports whether opening an index records the analyzer. It does if the index has no
-// analyzer and no document yet.
+// setsAnalyzer reports whether Open records the analyzer: if the index can be written, records no
+// analyzer and never had a document.
 func (o *Options) setsAnalyzer(meta store.Meta) bool {
 	return meta.Analyzer == "" && o.Analyzer != "" && meta.Counters.NextID == 1 && !o.ReadOnly
 }
@@ -259,7 +260,7 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		return fmt.Errorf("%w: it has k = %d, not %d", ErrMismatch, p.MaxDistance, o.maxDistance())
 	}
 	if o.Plan != nil {
-		asked, err := plan.New(o.Plan.MaxDistance, o.Plan.Tables...) // in the form that is recorded
+		asked, err := plan.New(o.Plan.MaxDistance, o.Plan.Tables...) // normalized, as recorded
 		if err != nil {
 			return err
 		}
@@ -271,8 +272,8 @@ func (o *Options) checkAgainst(p *plan.Plan, analyzer string) error {
 		if analyzer == "" {
 			analyzer = "(none recorded)"
 		}
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: give the one that it "+
-			"has, or none; to change over, make a new index from the documents "+
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, not %q: open it with its own "+
+			"analyzer or with none; to change the analyzer, create a new index from the documents "+
 			"(docs/operations.md, Upgrade)", ErrMismatch, analyzer, o.Analyzer)
 	}
 	return nil

@@ -20,11 +20,11 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// DefaultMaxDistance is k of an index of pages. Pages have a shingle signature and a length, which
-// must be near as well (docs/quality.md).
+// DefaultMaxDistance is the default k of an index of pages. Pages have a shingle signature and a
+// length, which must be near as well (docs/quality.md).
 const DefaultMaxDistance = 7
 
-// DefaultSigner makes the Signer of an index of pages: of visible text.
+// DefaultSigner returns the default Signer of an index of pages: of visible text.
 func DefaultSigner() *page.Signer {
 	s, err := page.NewSigner(page.Visible, fingerprint.Options{})
 	if err != nil {
@@ -33,8 +33,8 @@ func DefaultSigner() *page.Signer {
 	return s
 }
 
-// Analyze returns the document of a page. If the page cannot be compared, it returns the reason of
-// a Skipped verdict instead.
+// Analyze returns the document of a page or, if the page cannot be compared, the reason of a
+// Skipped verdict.
 func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 	d = index.Document{Key: p.URL, Scope: p.Scope}
 	if err := match.Validate(&d); err != nil {
@@ -58,10 +58,9 @@ func Analyze(s *page.Signer, p api.Page) (d index.Document, reason string) {
 }
 
 // NoPages is the reason why a page is skipped if the index has no Signer.
-const NoPages = "the index is of fingerprints, and takes no pages"
+const NoPages = "the index has no analyzer for pages"
 
-// Page is like Analyze, for a page that may be larger than maxBody and an index that may have no
-// Signer.
+// Page is like Analyze, but also returns a reason if the page is larger than maxBody or s is nil.
 func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason string) {
 	switch n := len(p.Body); {
 	case n > maxBody:
@@ -72,8 +71,9 @@ func Page(s *page.Signer, maxBody int, p api.Page) (d index.Document, reason str
 	return Analyze(s, p)
 }
 
-// Document returns the document of a request. It has the fingerprint of the request or, from
-// analyze, the signature of its page. If texts is set, a document without text is skipped.
+// Document returns the document of a request: with the fingerprint of the request or, if it has
+// none, with the signature that analyze computes from its page. It returns a reason instead if the
+// document must be skipped. If texts is set, this includes a document without text.
 func Document(
 	l *api.Document, texts bool, analyze func(api.Page) (index.Document, string),
 ) (d index.Document, reason string) {
@@ -107,8 +107,8 @@ func Pages(
 	return Batch(ctx, docs, reasons, check)
 }
 
-// Parallel calls do with each number below n, on all cores. If do panics, so does Parallel: a
-// server can recover, and only the request with that page fails.
+// Parallel calls do with each number from 0 to n-1, on all cores. If do panics, so does Parallel. A
+// server can then recover, and only one request fails.
 func Parallel(n int, do func(i int)) {
 	var next atomic.Int64
 	var panicked atomic.Pointer[string]
@@ -168,8 +168,8 @@ func Batch(
 // Verdict returns the verdict on a page for an index's verdict on its document. The rule is the
 // rule of the index. A known document is Unchanged if its Signature is equal to the stored one.
 // Every Analyzer computes a Digest of the whole text, which is part of the Signature. So a page is
-// Unchanged only if its text is. Documents that were checked without a Digest are compared by the
-// other fields; if only one of the two has a Digest, the document is Changed.
+// Unchanged only if its text is. If neither document has a Digest, the other fields decide. If only
+// one has a Digest, the document is Changed.
 func Verdict(rule match.Rule, found *index.Verdict) api.Verdict {
 	now, of := &found.Document, &found.Of
 	switch {

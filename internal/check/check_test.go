@@ -9,9 +9,9 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// TestPagesOfAContextThatIsOver tests that no page is analyzed after the context ends. Without a
-// Signer that would panic.
-func TestPagesOfAContextThatIsOver(t *testing.T) {
+// TestPagesAfterCancel tests that no page is analyzed after the context ends. Without a Signer, the
+// analysis would panic.
+func TestPagesAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if verdicts, err := Pages(ctx, nil, 10, []api.Page{{Body: []byte("words")}},
@@ -20,8 +20,8 @@ func TestPagesOfAContextThatIsOver(t *testing.T) {
 	}
 }
 
-// TestPanicOfAPage tests that the caller of Parallel can recover from a panic in any goroutine.
-func TestPanicOfAPage(t *testing.T) {
+// TestParallelPanics tests that the caller of Parallel can recover from a panic in any goroutine.
+func TestParallelPanics(t *testing.T) {
 	defer func() {
 		if cause, ok := recover().(string); !ok || !strings.Contains(cause, "page 7") {
 			t.Errorf("recovered %q", cause)
