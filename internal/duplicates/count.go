@@ -1,5 +1,5 @@
-// Package duplicates counts the duplicates of stored documents. It also finds crowded documents:
-// many different texts of their own site are duplicates of them.
+// Package duplicates counts the duplicates of stored documents. It also finds crowded documents, of
+// which many different texts of their own site are duplicates.
 package duplicates
 
 import (
@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// Texts is a set of digests, as one of 64 bits for each: linear counting (Whang, Vander-Zanden and
-// Taylor 1990).
+// Texts is a set of digests. It has one of 64 bits for each digest, for linear counting (Whang,
+// Vander-Zanden and Taylor 1990).
 type Texts uint64
 
 // TextOf returns the set of one digest.
@@ -23,10 +23,10 @@ func (t Texts) Estimate() int {
 	return int(math.Round(64 * math.Log(64/max(float64(64-t.AtLeast()), 1))))
 }
 
-// Count says how many duplicates a stored document has.
+// Count has the numbers of duplicates of a stored document.
 type Count struct {
-	Checks uint64 // how often a checked page was a duplicate of the document
-	Texts  Texts  // of those pages on the site of the document whose text is not the document's
+	Checks uint64 // number of checks of pages that were duplicates of the document
+	Texts  Texts  // of these pages, if they are on the document's site and have another text
 }
 
 // Add returns the sum of two counts.

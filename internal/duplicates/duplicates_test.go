@@ -36,7 +36,7 @@ func TestHost(t *testing.T) {
 		}
 		if SameSite(key, key) != (want != "") ||
 			SameSite(key, "https://example.com:8443/#top") != (want == "example.com") {
-			t.Errorf("SameSite compares %q by another host", key)
+			t.Errorf("SameSite(%q, ...) does not compare hosts", key)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestTable(t *testing.T) {
 		t.Error("counts are pending after they were stored")
 	}
 	if !slices.Equal(table.Crowded(), crowded) {
-		t.Error("documents are forgotten when counts are stored")
+		t.Error("Stored forgets the crowded documents")
 	}
 	table.Remove(7)
 	if crowded := table.Crowded(); len(crowded) > 0 {

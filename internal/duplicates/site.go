@@ -9,7 +9,7 @@ func SameSite(a, b string) bool {
 }
 
 // Host returns the host of a key that is a URL, in lower case and without user, port and final dot.
-// It returns "" if the key has no host. net/url refuses many URLs of crawls.
+// It returns "" if the key has no host. It does not use net/url, which refuses many URLs of crawls.
 func Host(key string) string {
 	scheme, rest, found := strings.Cut(key, "://")
 	if !found || scheme == "" || strings.ContainsAny(scheme, "/?# ") {

@@ -7,33 +7,33 @@ import (
 	"sync"
 )
 
-// ManyTexts is the number of different texts from which a document is crowded.
-const ManyTexts = 16
+// manyTexts is the smallest number of different texts that makes a document crowded.
+const manyTexts = 16
 
 const (
-	maxPages    = 2048 // documents whose texts are followed in memory
-	maxCrowded  = 64   // crowded documents that are recorded
-	maxKeyBytes = 2048 // a longer key is not kept
+	maxPages    = 2048 // followed documents
+	maxCrowded  = 64   // crowded documents that Crowded returns
+	maxKeyBytes = 2048 // longer keys are not kept
 )
 
-// Page is a stored document that different texts of its own site are duplicates of.
+// Page is a followed document: different texts of its own site are duplicates of it.
 type Page struct {
 	ID    uint64
-	Key   string // "": none, or one of more than 2 KiB
-	Texts Texts  // since the document is followed
+	Key   string // "": no key, or a key of more than 2 KiB
+	Texts Texts  // found since the document is followed
 }
 
-// Table holds counts that are not stored yet, and follows documents that different texts of their
-// own site are duplicates of. At most 2,048 documents are followed: if there are more, the half
-// with fewer texts is forgotten. The zero Table is empty. It is safe for concurrent use.
+// Table has the counts that are not stored yet. It also follows the documents of which different
+// texts of their own site are duplicates, but at most 2,048: if there are more, it forgets the half
+// with fewer texts. The zero Table is empty. It is safe for concurrent use.
 type Table struct {
 	mu      sync.Mutex
 	pending map[uint64]Count
 	pages   map[uint64]Page
 }
 
-// Add counts a duplicate of a document. texts is empty if the text of the duplicate is the
-// document's or it is of another site.
+// Add counts a duplicate of a document. texts is empty if the duplicate has the same text or is on
+// another site.
 func (t *Table) Add(id uint64, key string, texts Texts) {
 	t.mu.Lock()
 	if t.pending == nil {
@@ -46,7 +46,7 @@ func (t *Table) Add(id uint64, key string, texts Texts) {
 	}
 }
 
-// Follow adds the texts of a document, which is followed from now on.
+// Follow adds the texts of a document, and follows the document from now on.
 func (t *Table) Follow(p Page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,27 +68,27 @@ func (t *Table) Follow(p Page) {
 	t.pages[p.ID] = p
 }
 
-// mostFirst returns the documents that are followed by their number of texts, then ID.
+// mostFirst returns the followed documents, sorted by number of texts, the largest first, then ID.
 func (t *Table) mostFirst() []Page {
 	return slices.SortedFunc(maps.Values(t.pages), func(a, b Page) int {
 		return cmp.Or(cmp.Compare(b.Texts.AtLeast(), a.Texts.AtLeast()), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// Crowded returns the documents with ManyTexts and more, the largest first, at most 64.
+// Crowded returns the crowded documents, at most 64, with the largest number of texts first.
 func (t *Table) Crowded() []Page {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pages := t.mostFirst()
 	for n := range pages {
-		if n == maxCrowded || pages[n].Texts.Estimate() < ManyTexts {
+		if n == maxCrowded || pages[n].Texts.Estimate() < manyTexts {
 			return pages[:n]
 		}
 	}
 	return pages
 }
 
-// Pending returns the count of a document that is not stored yet.
+// Pending returns the part of the count of a document that is not stored yet.
 func (t *Table) Pending(id uint64) Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +111,8 @@ func (t *Table) Each(store func(id uint64, c Count)) {
 	}
 }
 
-// Stored forgets the counts that are not stored yet. The caller has stored them, so a reader that
-// asks Pending first and the store then misses none.
+// Stored forgets the pending counts, which the caller has stored. A reader that calls Pending
+// before it reads the stored count misses no duplicate.
 func (t *Table) Stored() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

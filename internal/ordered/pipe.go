@@ -1,8 +1,8 @@
-// Package ordered runs tasks on several goroutines and returns their results to one
-// goroutine, in the order in which the tasks were started.
+// Package ordered runs tasks on several goroutines and returns their results to one goroutine, in
+// the order in which the tasks were started.
 //
-// The number of results that wait for the receiver is bounded. If the receiver stops early
-// or an error occurs, all goroutines end before the call returns.
+// The number of results that wait for the receiver is bounded. If the receiver stops early or an
+// error occurs, all goroutines end before the call returns.
 package ordered
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// errStopped is the cause with which a pipe's context ends when the receiver stops.
+// errStopped is the cause of the end of a pipe's context when the receiver stops.
 var errStopped = errors.New("ordered: stopped")
 
 // Pipe accepts values and tasks, and returns the values and the results of the tasks.
@@ -32,9 +32,9 @@ type value[T any] struct {
 	done  chan struct{}
 }
 
-// New calls produce in a goroutine. Tasks run on one goroutine per worker, and at most
-// ahead values and tasks wait for the receiver. The caller must call Stop. If produce may
-// hang, the caller must end the parent context.
+// New calls produce in a goroutine. Tasks run on one goroutine per worker, and at most ahead values
+// and tasks wait for the receiver. The caller must call Stop, which waits for produce. If produce
+// may block other than in the Pipe, it must return when the context ends.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
 	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), ahead)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)
@@ -68,9 +68,9 @@ func (p *Pipe[T]) put(v *value[T]) error {
 	}
 }
 
-// Go runs a task in a goroutine, with the number of a worker, from 0, that no other
-// running task has. The result of the task follows all values and tasks that were added
-// before. Go waits until there is room.
+// Go runs a task in a goroutine, with the number of a worker, from 0, that no other running task
+// has. The result of the task follows all values and tasks that were added before. Go waits until
+// there is room.
 func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	v := &value[T]{done: make(chan struct{})}
 	if err := p.put(v); err != nil {
@@ -89,8 +89,8 @@ func (p *Pipe[T]) Go(task func(worker int) (T, error)) error {
 	}
 }
 
-// Next returns the next value, or false if there are no more values. The error is the
-// error of the value's task, of produce, or of the context.
+// Next returns the next value, or false if there are no more values. The error is the error of the
+// value's task, of produce, or of the context.
 func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	if p.ctx.Err() != nil {
 		return v, false, context.Cause(p.ctx)
@@ -113,7 +113,7 @@ func (p *Pipe[T]) Next() (v T, ok bool, err error) {
 	return next.value, next.err == nil, next.err
 }
 
-// Ready reports whether a value or task was added and not received.
+// Ready reports whether a value or task waits for the receiver.
 func (p *Pipe[T]) Ready() bool { return len(p.queue) > 0 }
 
 // Stop ends the context, with a cause, and waits for all goroutines.
@@ -122,8 +122,9 @@ func (p *Pipe[T]) Stop(cause error) {
 	p.running.Wait()
 }
 
-// Parts yields the results of a task for the parts of the numbers from 0 to n-1, in order. A part
-// has size numbers, the last part may have fewer. The other parameters are the parameters of New.
+// Parts divides the numbers from 0 to n-1 into parts of size numbers, of which the last may have
+// fewer. It yields the results of a task for each part, in order. The other parameters are the
+// parameters of New.
 func Parts[T any](
 	parent context.Context, workers, ahead, n, size int,
 	task func(ctx context.Context, worker, from, to int) (T, error),
@@ -140,8 +141,8 @@ func Parts[T any](
 	})
 }
 
-// All yields the values of a pipe. Its parameters are the parameters of New. It stops at the
-// first error, which it yields.
+// All yields the values of a pipe. Its parameters are the parameters of New. It yields the first
+// error and stops.
 func All[T any](
 	parent context.Context, workers, ahead int, produce func(*Pipe[T]) error,
 ) iter.Seq2[T, error] {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestResultsComeInOrder tests the order of values and results of tasks. A worker must have one
-// task at a time, and the number of tasks is at most the number of taken results plus the room.
+// task at a time, and at most ahead + 1 results may wait for the receiver.
 func TestResultsComeInOrder(t *testing.T) {
 	const n = 200
 	for _, workers := range []int{1, 4} {
@@ -44,14 +44,13 @@ func TestResultsComeInOrder(t *testing.T) {
 					taken++
 				}
 				if err != nil || v != want {
-					t.Fatalf("%d workers, %d ahead: %d, %v where %d is due", workers,
-						ahead, v, err, want)
+					t.Fatalf("%d workers, %d ahead: %d, %v; want %d", workers, ahead, v, err, want)
 				}
 				if sent = !sent && next%3 == 0; !sent {
 					next++
 				}
 				if waiting := int(begun.Load()) - taken; waiting > ahead+1 {
-					t.Fatalf("%d results wait, room is for %d", waiting, ahead)
+					t.Fatalf("%d results wait, want at most %d", waiting, ahead+1)
 				}
 			}
 			if next != n {
@@ -61,8 +60,7 @@ func TestResultsComeInOrder(t *testing.T) {
 	}
 }
 
-// TestTasksWaitForWorkers tests that the input is read ahead, up to the available room, while the
-// workers are busy.
+// TestTasksWaitForWorkers tests that Go does not wait for busy workers until ahead tasks wait.
 func TestTasksWaitForWorkers(t *testing.T) {
 	const ahead = 5
 	begin, all := make(chan struct{}), make(chan struct{})
@@ -88,12 +86,13 @@ func TestTasksWaitForWorkers(t *testing.T) {
 	}
 }
 
-// TestStops tests that an error, a consumer that stops, or a context that ends, ends the producer
-// and all tasks before the call returns.
+// TestStops tests that the producer and all tasks end before All returns, if the producer or a task
+// fails, the loop ends, or the context ends.
 func TestStops(t *testing.T) {
 	broken, enough := errors.New("broken"), errors.New("enough")
 	var running atomic.Int64
-	slowly := func(fails, ends int) func(p *Pipe[int]) error { // a task fails, or the producer
+	// Task fails returns an error, and the producer fails after ends tasks.
+	slowly := func(fails, ends int) func(p *Pipe[int]) error {
 		return func(p *Pipe[int]) error {
 			running.Add(1)
 			defer running.Add(-1)
@@ -132,7 +131,7 @@ func TestStops(t *testing.T) {
 				continue
 			}
 			if v != n {
-				t.Fatalf("%s: %d where %d is due", what, v, n)
+				t.Fatalf("%s: %d, want %d", what, v, n)
 			}
 			if n++; n == c.most && c.want == nil {
 				break
