@@ -1,5 +1,5 @@
-// Package checktest tests an implementation of Check, an index or a client of a server, against
-// the documentation of package neardup.
+// Package checktest tests an implementation of neardup.Checker against the documentation of package
+// neardup.
 package checktest
 
 import (
@@ -105,13 +105,13 @@ func Crawl() []Step {
 		near(api.Unchanged, "ferry", changed),
 		{Page: page("ferry", museum), Status: api.Changed, Of: "ferry"},
 		near(api.Duplicate, "ferry", page("museum", museum)),
-		// its earlier version was removed
+		// The earlier version of ferry was removed.
 		{Page: page("ferry again", ferry), Status: api.New},
 		skipped("no text", raw("ferry", "", shell)),
-		// it stays stored
+		// A Skipped page does not remove the earlier version.
 		near(api.Unchanged, "ferry", page("ferry", museum)),
 		replacing("ferry again", page("ferry", ferry)),
-		// the page with this text was removed
+		// The page with this text was removed.
 		{Page: page("museum", museum), Status: api.New},
 		near(api.Duplicate, "museum", page("", museum)),
 	}
@@ -174,7 +174,7 @@ func unchanged(t *testing.T, x api.Checker) {
 		{func() { d.Shingles[2] = ^d.Shingles[2] }, api.Changed, false},
 		{func() { d.Fingerprint ^= 1 }, api.Changed, true},
 		{func() {}, api.Unchanged, true},
-		{func() { d.Digest = 1 << 43 }, api.Changed, true}, // the stored text is unknown
+		{func() { d.Digest = 1 << 43 }, api.Changed, true}, // no stored Digest
 		{func() {}, api.Unchanged, true},
 		{func() { d.Digest ^= 1 }, api.Changed, true}, // although the fingerprints are equal
 		{func() {}, api.Unchanged, true},              // the record has the new Digest
@@ -266,10 +266,10 @@ func removed(t *testing.T, x api.Checker) {
 	ferry, museum := Text("ferry", 100), Text("museum", 100)
 	take(t, x,
 		Step{Page: page("a", ferry), Status: api.New},
-		near(api.Duplicate, "a", page("b", ferry)), // it was never stored
+		near(api.Duplicate, "a", page("b", ferry)), // b was never stored
 		Step{Page: page("b", museum), Status: api.New},
 		replacing("a", page("b", ferry)),
-		near(api.Duplicate, "a", page("b", ferry)), // it was removed before
+		near(api.Duplicate, "a", page("b", ferry)), // b was removed before
 		Step{Page: page("b", museum), Status: api.New},
 		near(api.Unchanged, "b", page("b", museum)),
 		near(api.Duplicate, "b", page("", museum)),

@@ -1,5 +1,5 @@
-// Package indextest has a model of an index, for tests of the index and of its callers. Rule and
-// Documents define in a few lines the answer of every call in a sequence of calls.
+// Package indextest has a model of an index, for tests of the index and of its callers. It defines
+// in a few lines the answer of every call in a sequence of calls.
 package indextest
 
 import (
@@ -71,7 +71,7 @@ func (docs Documents) Key(key string) (index.Document, bool) {
 	return docs[i], true
 }
 
-// Has reports whether there is a document with an ID.
+// Has reports whether one of the documents has the ID.
 func (docs Documents) Has(id uint64) bool {
 	return slices.ContainsFunc(docs, func(d index.Document) bool { return d.ID == id })
 }
@@ -92,7 +92,7 @@ func (docs Documents) WithoutKeys(keys ...string) Documents {
 }
 
 // Near returns the documents that match like, by (distance, ID). If limit is not 0, it returns at
-// most limit.
+// most limit documents.
 func (docs Documents) Near(r Rule, like *index.Document, limit int) []index.Match {
 	var matches []index.Match
 	for i := range docs {
@@ -126,7 +126,7 @@ type Model struct {
 	NextID uint64
 	Now    time.Time // time at which documents are added, in whole seconds, UTC
 
-	// counts of CheckAndAdd by ID; nil: nothing is counted; clones share it
+	// counts of CheckAndAdd by ID, shared by clones; nil: nothing is counted
 	Counts map[uint64]*Count
 }
 
@@ -156,8 +156,8 @@ func (m *Model) store(d index.Document) index.Document {
 	return d
 }
 
-// Add is Index.Add: of several documents with one key, only the last is stored. It sets IDs and
-// times as Add does.
+// Add is Index.Add: of several documents with the same key, only the last is stored. It sets the
+// IDs and times in docs.
 func (m *Model) Add(docs ...index.Document) {
 	last := LastOfKeys(docs)
 	for i, d := range docs {
@@ -203,7 +203,7 @@ func (m *Model) CheckAndAdd(d index.Document) index.Verdict {
 	return v
 }
 
-// Delete removes the documents with one of the keys. It returns their number.
+// Delete removes the documents with the given keys. It returns their number.
 func (m *Model) Delete(keys ...string) int { return m.keep(m.Docs.WithoutKeys(keys...)) }
 
 // DeleteBefore removes the documents that were added before t. It returns their number.
@@ -219,7 +219,7 @@ func (m *Model) keep(left Documents) (removed int) {
 	return removed
 }
 
-// Bare counts the bare documents.
+// Bare returns the number of documents without a record.
 func (m *Model) Bare() (n uint64) {
 	for i := range m.Docs {
 		if Bare(&m.Docs[i]) {
@@ -260,8 +260,7 @@ func (m *Model) Compare(x *index.Index) error {
 	return nil
 }
 
-// QueryOf returns a query for documents like the given one, in its scope and with its Shingles
-// and length.
+// QueryOf returns a query within k bits of a document, with its scope, Shingles and length.
 func QueryOf(like *index.Document, k, limit int) index.Query {
 	if k == 0 {
 		k = index.Exact
@@ -269,9 +268,7 @@ func QueryOf(like *index.Document, k, limit int) index.Query {
 	return index.Query{Signature: like.Signature(), Scope: like.Scope, MaxDistance: k, Limit: limit}
 }
 
-// Query compares the answer of an index with the model, for a query within k bits of a document.
-// The query has the scope, the Shingles and the length of the document. If limit is not 0, it
-// returns at most limit matches.
+// Query returns an error if the answer of an index to QueryOf differs from the model.
 func (m *Model) Query(x *index.Index, like index.Document, k, limit int) error {
 	got, err := x.Query(context.Background(), QueryOf(&like, k, limit))
 	diff := Difference(got, m.Docs.Near(m.Rule.Within(k), &like, limit))

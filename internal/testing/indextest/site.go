@@ -11,11 +11,11 @@ import (
 // Count has the numbers of duplicates that an index counts for a document.
 type Count struct {
 	Checks uint64
-	// the duplicates of the same site with different text, by the low bits of their digests
+	// different texts of the site, by the low bits of their digests
 	Texts map[index.Document]bool
 }
 
-// count counts a duplicate.
+// count counts d as a duplicate of another document.
 func (m *Model) count(d, of *index.Document) {
 	if m.Counts == nil {
 		return
@@ -82,7 +82,7 @@ func farness(d *index.Document, n *index.Match) int {
 	return d.Fingerprint.Distance(n.Fingerprint) + d.Shingles.Distance(n.Shingles)
 }
 
-// ofSite reports whether n shows how different the pages of the site of d are.
+// ofSite reports whether n is on the site of d, and both have Shingles and a length.
 func ofSite(d *index.Document, n *index.Match) bool {
 	return oneSite(d, &n.Document) && !d.Shingles.IsZero() && !n.Shingles.IsZero() &&
 		d.Tokens > 0 && n.Tokens > 0
