@@ -36,8 +36,8 @@ func (x *Index) QueryBatch(ctx context.Context, queries []Query) iter.Seq2[Answe
 	})
 }
 
-// batchWindow is the number of queries of one pass over the index.
-var batchWindow = 1 << 20
+// passQueries is the number of queries that one pass over the index answers.
+var passQueries = 1 << 20
 
 func (x *Index) queryBatch(
 	ctx context.Context, queries []Query, yield func(Answer) bool,
@@ -57,12 +57,12 @@ func (x *Index) queryBatch(
 	matches := func(ctx context.Context, r *reader, i int) ([]Match, error) {
 		return r.query(ctx, &queries[i], within[i])
 	}
-	if !readers[0].scans(ctx, min(len(queries), batchWindow), k) {
+	if !readers[0].scans(ctx, min(len(queries), passQueries), k) {
 		_, err := answer(ctx, readers, 0, len(queries), matches, yield)
 		return err
 	}
-	for start := 0; start < len(queries); start += batchWindow {
-		end := min(start+batchWindow, len(queries))
+	for start := 0; start < len(queries); start += passQueries {
+		end := min(start+passQueries, len(queries))
 		hits, known, err := scanFor(ctx, readers, queries[start:end], within[start:end], k)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (x *Index) queryBatch(
 	return nil
 }
 
-// leastBatch is the number of queries below which a pass over the index is not considered.
+// leastBatch is the smallest number of queries for which a pass over the index is considered.
 const leastBatch = 1 << 10
 
 // scans reports whether queries within k bits are answered by a pass over the index.
@@ -110,12 +110,13 @@ func scanIsFaster(p *plan.Plan, queries, k int, packed int64, toRead float64) bo
 const (
 	// answerLen is the number of queries that a worker answers at a time.
 	answerLen = 64
-	// answersAhead is how many times answerLen queries each worker may be ahead of the loop.
+	// answersAhead is the number of parts of answerLen queries by which each worker may be ahead of
+	// the loop.
 	answersAhead = 4
 )
 
-// answer yields the answers to the queries from start to end, with workers that run ahead of the
-// loop. It returns more = false if the loop has ended.
+// answer yields the answers to the queries start to end-1. Its workers run ahead of the loop. more
+// is false if the loop has ended.
 func answer(
 	ctx context.Context, readers []*reader, start, end int,
 	matches func(context.Context, *reader, int) ([]Match, error), yield func(Answer) bool,
@@ -144,7 +145,7 @@ func answer(
 	return true, nil
 }
 
-// batchHits are the hits of a window by query, the nearest first.
+// batchHits has the hits of a pass by query, nearest first.
 type batchHits struct {
 	hits   []hit
 	starts []uint32 // of each query, and the end of the last one
@@ -155,11 +156,11 @@ func (h *batchHits) of(query int) []hit { return h.hits[h.starts[query]:h.starts
 // scanned is the number of fingerprints that are compared at a time.
 const scanned = 4096
 
-// maxBatchHits is the number of hits of a window that are kept in memory.
+// maxBatchHits is the largest number of hits of a pass that are kept in memory.
 var maxBatchHits int64 = 4 << 20
 
 // scanFor returns the hits of queries, each within its own distance of at most k bits, by a pass
-// over all entries of table 0. known is false if they are more than maxBatchHits.
+// over all entries of table 0. known is false if there are more than maxBatchHits.
 func scanFor(
 	ctx context.Context, readers []*reader, queries []Query, within []int, k int,
 ) (h batchHits, known bool, err error) {
@@ -239,7 +240,7 @@ func (r *reader) scan(
 		fps, ids = fps[:0], ids[:0]
 		return ctx.Err()
 	}
-	for p, err := range r.v.Entries(first) { // the search for documents skips removed IDs
+	for p, err := range r.v.Entries(first) { // reader.document skips removed IDs
 		if err != nil {
 			return err
 		}

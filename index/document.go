@@ -25,8 +25,8 @@ import (
 //	Added       time.Time               // when it was last stored, in whole seconds, UTC
 //
 // If the Key is already stored, the document replaces the earlier one. Calls that store documents
-// ignore ID and Added. Added is zero if the document has no record. Signature returns Fingerprint,
-// Shingles and Tokens as one fingerprint.Signature.
+// ignore ID and Added. Added is zero if the document has no record. The method Signature returns
+// Fingerprint, Shingles, Digest and Tokens as one fingerprint.Signature.
 type Document = match.Document
 
 // Match is a stored document that matches a query. Its fields:
@@ -35,8 +35,7 @@ type Document = match.Document
 //	Distance int // Hamming distance of the fingerprints, in bits
 type Match = match.Match
 
-// storedOf returns the fingerprint by which a document is stored and searched for: XOR a hash
-// of its scope (docs/format.md), so that scopes do not meet.
+// storedOf returns the stored fingerprint of a document: its fingerprint XOR a hash of its scope.
 func storedOf(d *Document) uint64 { return store.Stored(uint64(d.Fingerprint), d.Scope) }
 
 func recordOf(d *Document) store.Record {
@@ -47,7 +46,7 @@ func recordOf(d *Document) store.Record {
 	}
 }
 
-// validate checks documents before any is stored.
+// validate returns an error if one of the documents must not be stored.
 func (x *Index) validate(docs []Document) error {
 	for i := range docs {
 		if err := match.Validate(&docs[i]); err != nil {
@@ -61,10 +60,10 @@ func (x *Index) validate(docs []Document) error {
 	return nil
 }
 
-// document returns the document of an entry, and whether it is stored in the snapshot of the
-// reader. Its record decides; an entry without a record is valid unless its ID has been removed.
+// document returns the document of an entry. found is false if its ID has been removed in the
+// snapshot of the reader.
 func (r *reader) document(id, stored uint64) (d Document, found bool, err error) {
-	if r.v == nil { // the search has found neither records nor removed IDs
+	if r.v == nil { // the index has no records, and no removed IDs
 		return bareDocument(id, stored), true, nil
 	}
 	switch r.s.lookUpRemoved(id, r.position) {
@@ -127,12 +126,12 @@ func documentByKey(v *store.View, key string) (Document, bool, error) {
 	return Document{}, false, nil
 }
 
-// bareDocument is a document that has no record, and so neither scope nor time.
+// bareDocument returns the document of an entry without a record, so without scope and time.
 func bareDocument(id, stored uint64) Document {
 	return Document{ID: id, Fingerprint: fingerprint.Fingerprint(stored)}
 }
 
-// isBare reports whether a document, as it is stored, has no record.
+// isBare reports whether a stored document has no record.
 func isBare(d *Document) bool { return d.Added.IsZero() }
 
 func documentOf(r store.Record) Document {
@@ -178,8 +177,8 @@ type shingleCache struct {
 // shingleSlot holds the Shingles of one of the documents whose IDs have the same low bits. If a
 // reader finds the same owner before and after it reads the Shingles, they belong to this owner.
 type shingleSlot struct {
-	// from the top: 23 bits that count its changes, 1 bit that is set during one, 40 bits: 1 more
-	// than the ID's other bits
+	// bits 41 to 63: number of changes; bit 40: set during a change; bits 0 to 39: the ID without
+	// its low bits, plus 1
 	owner    atomic.Uint64
 	shingles [4]atomic.Uint64
 }
@@ -189,7 +188,7 @@ const (
 	changingOwner    = 1 << 40
 )
 
-// 1/shingleShare of Options.CacheBytes, in addition to it, is for Shingles.
+// The cache takes at most 1/shingleShare of Options.CacheBytes, in addition to CacheBytes.
 const shingleShare = 16
 
 const (
@@ -197,7 +196,7 @@ const (
 	maxShingleBytes     = 1 << 30
 )
 
-// newShingleCache returns a cache that takes at most this many bytes.
+// newShingleCache returns a cache of at most limit bytes.
 func newShingleCache(limit int64) shingleCache {
 	n := 0
 	if slots := limit / shingleSlotBytes; slots > 0 {

@@ -8,20 +8,20 @@ func (x *Index) HasNear() bool {
 	return known
 }
 
-// AroundView lets f be called just before a reader takes its view, and just after.
+// AroundView sets a function that is called just before and just after a reader opens its view.
 func (x *Index) AroundView(f func()) { x.aroundView = f }
 
-// AroundApply lets f be called just before a commit is applied, and just after.
+// AroundApply sets a function that is called just before and just after a commit is applied.
 func (x *Index) AroundApply(f func()) { x.aroundApply = f }
 
 // SetBatchLimits sets the number of queries of a pass over the index, and the number of hits that
 // it keeps, until restore is called.
 func SetBatchLimits(queries int, hits int64) (restore func()) {
-	queriesBefore, hitsBefore := batchWindow, maxBatchHits
-	batchWindow, maxBatchHits = queries, hits
-	return func() { batchWindow, maxBatchHits = queriesBefore, hitsBefore }
+	queriesBefore, hitsBefore := passQueries, maxBatchHits
+	passQueries, maxBatchHits = queries, hits
+	return func() { passQueries, maxBatchHits = queriesBefore, hitsBefore }
 }
 
-// ListWrites sets the number of recent writes that an index lists. It must be called before all
+// ListWrites sets the number of recent writes that the index keeps. It must be called before all
 // other methods.
 func (x *Index) ListWrites(n int) { x.recent.ring = make([]recentWrite, n) }

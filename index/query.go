@@ -44,7 +44,7 @@ func (x *Index) Query(ctx context.Context, q Query) (matches []Match, err error)
 	return r.query(ctx, &q, k)
 }
 
-// query searches within k bits.
+// query returns the matches of q within k bits.
 func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, err error) {
 	hits, err := r.search(ctx, storedOfQuery(q), k)
 	if err != nil || len(hits) == 0 {
@@ -53,7 +53,7 @@ func (r *reader) query(ctx context.Context, q *Query, k int) (matches []Match, e
 	return r.matches(ctx, q, hits)
 }
 
-// matches returns the documents of hits, which are sorted, that match a query.
+// matches returns the documents of hits that match q. The hits must be sorted by distance.
 func (r *reader) matches(ctx context.Context, q *Query, hits []hit) (matches []Match, err error) {
 	rule := r.x.rule
 	for m, err := range r.candidates(ctx, hits, q.Scope, func(id uint64, distance int) bool {
@@ -78,9 +78,8 @@ func (r *reader) rulesOut(rule match.Rule, id uint64, distance int, s fingerprin
 	return known && rule.RulesOut(distance, shingles, s)
 }
 
-// candidates yields the documents of hits in a scope, by distance, then ID. Hits must be sorted by
-// distance. candidates does not read the records of the documents that skip rules out by ID and
-// distance.
+// candidates yields the documents of hits in a scope, by distance, then ID. The hits must be sorted
+// by distance. It does not read the records of the documents for which skip returns true.
 func (r *reader) candidates(
 	ctx context.Context, hits []hit, scope string, skip func(id uint64, distance int) bool,
 ) iter.Seq2[Match, error] {
@@ -105,8 +104,8 @@ func (r *reader) candidates(
 	}
 }
 
-// hitIDs yields each ID of the hits, by distance, then ID. It reads the IDs of a hit only if
-// its distance is reached. The documents may have been removed.
+// hitIDs yields each ID of the hits, by distance, then ID. It reads the IDs of a hit when the loop
+// reaches its distance. The documents may have been removed.
 func (r *reader) hitIDs(hits []hit) iter.Seq2[*documentIDs, error] {
 	return func(yield func(*documentIDs, error) bool) {
 		for next := 0; next < len(hits); {
@@ -140,7 +139,7 @@ func (r *reader) hitIDs(hits []hit) iter.Seq2[*documentIDs, error] {
 	}
 }
 
-// idHeap orders hits by the ID that is next.
+// idHeap orders hits by their current ID.
 type idHeap []*documentIDs
 
 func (h idHeap) Len() int           { return len(h) }

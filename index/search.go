@@ -12,11 +12,11 @@ import (
 )
 
 // reader reads one snapshot of the index. The packed tables of a state never change, so a reader
-// takes a view of the store only if live entries, removed IDs or records may matter to its answer.
+// opens a view of the store only if its answer can depend on live entries, removed IDs or records.
 // It is not safe for concurrent use.
 type reader struct {
 	x *Index
-	s *state      // that it holds
+	s *state      // close releases its tables
 	v *store.View // of s; nil until it is needed
 
 	position uint64 // the view shows all recent writes before this position; 0 without a view
@@ -28,7 +28,8 @@ type reader struct {
 	hits   []hit
 	steps  int
 
-	flips, fps []uint64 // for use again
+	// The fields below are reused by the next search.
+	flips, fps []uint64
 	blocks     []store.Visit
 	visits     []visit
 	places     []int
@@ -37,7 +38,7 @@ type reader struct {
 	near       []uint64 // fingerprints within k bits, if they are known without probes
 }
 
-// liveProbe is a prefix of a table that live entries may have, as the flips that lead to it.
+// liveProbe is a search for the live entries of a table whose prefix is the query's XOR flips.
 type liveProbe struct {
 	table int
 	flips uint64
@@ -46,17 +47,17 @@ type liveProbe struct {
 // hit is a stored fingerprint within the distance of a query.
 type hit struct {
 	stored   uint64
-	id       uint64 // the only document that has it, if that is known; else 0
-	query    uint32 // of a batch
-	block    int32  // the block of packed table 0 that has it; -1: not known
-	at       uint16
+	id       uint64 // of the only document with this fingerprint; 0: not known
+	query    uint32 // position in a batch
+	block    int32  // block of packed table 0 that has the fingerprint; -1: not known
+	at       uint16 // position in the block
 	distance uint8
 }
 
-// reader returns a reader whose snapshot is of this moment or later. It must be closed.
+// reader returns a reader of a snapshot that is not older than the call. The caller must close it.
 func (x *Index) reader() *reader { return x.readerOf(x.hold()) }
 
-// readerOf returns a reader of a state, and takes over the caller's hold of the state.
+// readerOf returns a reader of a state that the caller holds. The reader releases the state.
 func (x *Index) readerOf(s *state) *reader {
 	r, ok := x.readers.Get().(*reader)
 	if !ok {
@@ -120,11 +121,10 @@ func closeAll(readers []*reader, err *error) {
 	}
 }
 
-// search probes the tables and returns every stored fingerprint within k bits of
-// the given one, once each, nearest first. k must not exceed the plan's. The hits are
-// good until the next search.
+// search returns every stored fingerprint within k bits of the given one, once each, nearest first.
+// k must not exceed the k of the plan. The hits are valid until the next search.
 func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error) {
-	r.begin(ctx, stored, k)
+	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
 	if err := r.searchPacked(); err != nil {
 		return nil, err
 	}
@@ -135,13 +135,8 @@ func (r *reader) search(ctx context.Context, stored uint64, k int) ([]hit, error
 	return r.hits, nil
 }
 
-// begin begins a search.
-func (r *reader) begin(ctx context.Context, stored uint64, k int) {
-	r.ctx, r.stored, r.k, r.hits = ctx, stored, k, r.hits[:0]
-}
-
-// nearestFirst sorts the hits of each query and drops repetitions: a packed fingerprint with new
-// documents has an entry in both parts of table 0.
+// nearestFirst sorts hits by distance, then fingerprint, and drops repetitions: a packed
+// fingerprint with new documents is also live.
 func nearestFirst(hits []hit) []hit {
 	if len(hits) < 2 {
 		return hits
@@ -153,10 +148,10 @@ func nearestFirst(hits []hit) []hit {
 	return slices.CompactFunc(hits, func(a, b hit) bool { return a.stored == b.stored })
 }
 
-// checkEvery is the number of probes and candidates between two looks at the context.
+// checkEvery is the number of probes and candidates between two checks of the context.
 const checkEvery = 1 << 16
 
-// goOn checks the context from time to time.
+// goOn counts steps, and returns the error of the context once per checkEvery steps.
 func (r *reader) goOn(steps int) error {
 	before := r.steps
 	if r.steps += steps; r.steps/checkEvery != before/checkEvery {
@@ -165,7 +160,7 @@ func (r *reader) goOn(steps int) error {
 	return nil
 }
 
-// searchPacked searches the packed entries: in memory if all of them are there, or by probes.
+// searchPacked searches the packed entries: in memory if all of them are in memory, else by probes.
 func (r *reader) searchPacked() error {
 	var known bool
 	if r.near, known = r.s.packed.AppendNear(r.near[:0], r.stored, r.k); known {
@@ -204,16 +199,16 @@ const (
 	visitsAhead    = 16
 )
 
-// visit is a look at a packed block for the fingerprints of a range.
+// visit is the search of a packed block for the fingerprints of a range.
 type visit struct {
 	store.Visit
 	block    store.Block
-	from, to int  // positions
-	compare  bool // the low bits tell
+	from, to int  // positions of the range in the block
+	compare  bool // the low bits distinguish fingerprints
 }
 
-// probePacked looks at the packed fingerprints of a table in the ranges of r.blocks, each of one
-// prefix. permuted is the fingerprint of the query in the order of the table.
+// probePacked searches the packed fingerprints of a table in the ranges of r.blocks, each of one
+// prefix. permuted is the fingerprint of the query with its bits permuted as in the table.
 func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64) error {
 	r.blocks = p.Locate(r.blocks)
 	r.comparison.Begin(permuted, r.k)
@@ -243,7 +238,7 @@ func (r *reader) probePacked(table int, p *store.PackedTable, permuted uint64) e
 	return nil
 }
 
-// open opens the block of a visit, and finds the positions in it.
+// open opens the block of a visit, and finds the positions of the range.
 func (v *visit) open(p *store.PackedTable) error {
 	if err := p.Open(v.Block, &v.block); err != nil {
 		return err
@@ -252,7 +247,8 @@ func (v *visit) open(p *store.PackedTable) error {
 	return nil
 }
 
-// compare takes the candidates of a visit that are matches, and returns how many there were.
+// compare adds the candidates of a visit within k bits to the hits. It returns the number of
+// candidates.
 func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) {
 	if !v.compare {
 		var at int
@@ -262,10 +258,10 @@ func (r *reader) compare(table int, permuted uint64, v *visit) (candidates int) 
 		}
 		return len(r.fps)
 	}
-	// Low bits first: hardly any candidate is a match.
+	// Compare the low bits first, since hardly any candidate is within k bits.
 	r.places = v.block.AppendNear(r.places[:0], v.from, v.to, &r.comparison)
 	for _, at := range r.places {
-		// The positions may overshoot the range; another probe returns those.
+		// The positions may include fingerprints outside the range, which other probes find.
 		if fp := v.block.At(at); fp >= v.First && fp <= v.Last {
 			r.addIfNear(table, permuted, fp, v.Block, at)
 		}
@@ -294,9 +290,9 @@ func (r *reader) addIfNear(table int, permuted, candidate uint64, block, at int)
 // searchLive searches the live entries.
 func (r *reader) searchLive() error {
 	if r.v == nil {
-		// Without a view, the answer is of the moment at which applied was read, if no live entry
-		// can matter to it. Otherwise the filters are asked again if a commit was applied
-		// between them and the view.
+		// If the answer depends on no live entry, it needs no view: it describes the moment at
+		// which applied was read. Otherwise, if a commit was applied before the view was opened,
+		// the filters are read again.
 		applied := r.x.applied.Load()
 		if !r.findLive() {
 			return nil
@@ -312,9 +308,9 @@ func (r *reader) searchLive() error {
 	return r.probeLive()
 }
 
-// findLive notes the live fingerprints within the distance, or else the prefixes that live
-// entries may have, and reports whether a view is needed: for them, or for live entries, removed
-// IDs or records of the packed fingerprints that were found.
+// findLive sets near to the live fingerprints within k bits, and adds probes for the epochs that
+// are not searched in memory. It reports whether the search needs a view: for these, or for the
+// live entries, removed IDs or records of the packed hits.
 func (r *reader) findLive() (needed bool) {
 	r.probes, r.near = r.probes[:0], r.near[:0]
 	needed = len(r.hits) > 0 && r.x.firstRecord.Load() != noRecord
@@ -339,8 +335,8 @@ func (r *reader) findLive() (needed bool) {
 	return needed
 }
 
-// probeLive adds the hits that findLive noted. A fingerprint that the view does not have yet has no
-// documents in it.
+// probeLive adds the hits that findLive found, and runs its probes. A fingerprint that was added
+// after the view was opened has no documents in the view.
 func (r *reader) probeLive() error {
 	r.takeNear()
 	for _, probe := range r.probes {
@@ -354,7 +350,7 @@ func (r *reader) probeLive() error {
 	return nil
 }
 
-// takeNear adds the fingerprints that were found in memory to the hits.
+// takeNear adds the fingerprints in near to the hits.
 func (r *reader) takeNear() {
 	for _, near := range r.near {
 		r.hits = append(r.hits, hit{stored: near, block: -1,
@@ -362,7 +358,7 @@ func (r *reader) takeNear() {
 	}
 }
 
-// probeLiveRange finds the matches among the live entries of a table from first to last.
+// probeLiveRange adds the live entries of a table from first to last within k bits to the hits.
 func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	var failed error
 	err := r.v.Scan(table, first, last, func(candidate uint64) bool {
@@ -373,22 +369,22 @@ func (r *reader) probeLiveRange(table int, permuted, first, last uint64) error {
 	return cmp.Or(err, failed, r.goOn(1))
 }
 
-// documentIDs iterates over the IDs of a hit in ascending order, removed IDs included: first the
-// packed ones, then the IDs of the live entries, which are always larger.
+// documentIDs iterates over the IDs of a hit in ascending order, including removed IDs: first the
+// packed IDs, then the IDs of the live entries, which are always larger.
 type documentIDs struct {
 	r   *reader
 	hit *hit
-	id  uint64 // of this step; 0 at the end
+	id  uint64 // current ID; 0 at the end
 
 	packed func() (uint64, bool)
 	live   []uint64 // read ahead
-	from   uint64   // the first ID of the next read; 0: there are no more
+	from   uint64   // the first ID of the next read; 0: no more live IDs
 }
 
 // liveAhead is the number of live IDs that are read at a time.
 const liveAhead = 64
 
-// documentIDs returns the IDs of a hit, at the first one.
+// documentIDs returns an iterator over the IDs of a hit, at the first ID.
 func (r *reader) documentIDs(h *hit) (*documentIDs, error) {
 	ids := &documentIDs{r: r, hit: h}
 	packed, err := r.packedIDs(h)
@@ -414,7 +410,7 @@ func (r *reader) packedIDs(h *hit) (store.IDs, error) {
 	return r.s.tables.PackedIDs(h.stored)
 }
 
-// next goes on to the next ID.
+// next moves to the next ID.
 func (d *documentIDs) next() (err error) {
 	var more bool
 	if d.id, more = d.packed(); more {
