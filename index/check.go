@@ -43,7 +43,7 @@ type Verdict struct {
 	Document Document // as stored; ID and Added are zero if the document was not stored
 	// for Duplicate, the nearest document, by distance, then ID; for Known, the earlier version
 	Of Match
-	// the document that had the key was removed, for a Duplicate that is not stored
+	// for a Duplicate that is not stored: the earlier version of the document was removed
 	Removed bool
 }
 
@@ -54,7 +54,7 @@ const (
 	commitLimit = 32
 	// groupLimit is the number of calls of one document that are processed together.
 	groupLimit = 32
-	// searchChunk is the number of documents that a goroutine searches before it hands them on.
+	// searchChunk is the number of documents that a goroutine searches for at a time.
 	searchChunk = 8
 )
 
@@ -93,7 +93,7 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		return nil, err
 	}
 	verdicts := make([]Verdict, 0, len(docs))
-	durable := 0 // verdicts that are
+	durable := 0 // number of durable verdicts
 	var last *store.Commit
 	var failed error
 	for start := 0; start < len(docs) && failed == nil; start = len(verdicts) {
@@ -101,7 +101,7 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 		var decided []Verdict
 		var commit *store.Commit
 		decided, commit, failed = x.waitAndProcessWindow(ctx, next)
-		if err := last.Wait(); err != nil { // while the next window was searched
+		if err := last.Wait(); err != nil { // the next window was searched during the flush
 			return verdicts[:durable], err
 		}
 		durable, last = len(verdicts), commit
@@ -113,8 +113,8 @@ func (x *Index) CheckAndAddBatch(ctx context.Context, docs []Document) ([]Verdic
 	return verdicts, failed
 }
 
-// windowLen returns how many documents go into the next window. A window ends before the second
-// document with one key.
+// windowLen returns the number of documents of the next window. A window ends before a document
+// with the same key as an earlier one.
 func windowLen(docs []Document) int {
 	if len(docs) == 1 {
 		return 1
@@ -141,13 +141,13 @@ type call struct {
 
 func (c *call) process(x *Index) { c.verdicts, c.last, c.err = x.processWindow(c.ctx, c.docs) }
 
-// waitAndProcessWindow waits for a turn and calls processWindow. A single document may be processed
-// in the turn of another one.
+// waitAndProcessWindow waits for a turn and calls processWindow. A single document may instead be
+// processed in the turn of another call.
 func (x *Index) waitAndProcessWindow(
 	ctx context.Context, docs []Document,
 ) ([]Verdict, *store.Commit, error) {
 	own := &call{ctx: ctx, docs: docs}
-	var single chan *call // nil, on which no send succeeds, for several documents
+	var single chan *call // nil for several documents, so that no send succeeds
 	if len(docs) == 1 {
 		own.done, single = make(chan struct{}), x.single
 	}
@@ -169,7 +169,7 @@ func (x *Index) waitAndProcessWindow(
 
 // processTogether processes a call of one document together with the waiting calls, in one window,
 // or in several windows if documents have the same key. After an error, the remaining calls of a
-// window are processed one by one: it may concern only one of them.
+// window are processed one by one, since the error may concern only one of them.
 func (x *Index) processTogether(own *call) {
 	group, docs := []*call{own}, slices.Clip(own.docs)
 collect:
@@ -201,9 +201,9 @@ collect:
 }
 
 // processWindow searches for all documents in one snapshot, decides them and commits the results.
-// Documents are decided and committed while later ones are searched. The verdicts hold once the
-// commit is durable. There are fewer verdicts than documents if the window had to end early, or if
-// an error occurred.
+// Documents are decided and committed while later ones are searched. The verdicts are valid after
+// the commit is durable. There are fewer verdicts than documents if the window had to end early, or
+// if an error occurred.
 func (x *Index) processWindow(
 	ctx context.Context, docs []Document,
 ) (verdicts []Verdict, last *store.Commit, err error) {
@@ -238,32 +238,32 @@ func (x *Index) processWindow(
 	return w.verdicts[:committed], w.last, err
 }
 
-// window is documents on their way to their verdicts, which are decided in order.
+// window is the state of processWindow. Documents are decided in order.
 type window struct {
 	x        *Index
 	docs     []Document
 	verdicts []Verdict
 
-	searching, committing int // documents that are searched, and committed, together
+	searching, committing int // numbers of documents that are searched and committed together
 
 	since  uint64  // the snapshot shows all recent writes before this position
 	hits   [][]hit // per document, the stored fingerprints within k bits
 	origin []int   // per document, the document of the window that it is a duplicate of, or -1
 
-	// documents of the window that are to be stored, or are stored
+	// documents of the window that are stored or will be stored
 	kept []int
-	// of kept, in one array since each document is compared with all of them
+	// fingerprints of kept, in one array since each document is compared with all of them
 	fingerprints []fingerprint.Fingerprint
-	// superseded has the IDs of stored documents that do not count, since a document of the window
-	// counts instead: the earlier versions of documents, and the documents of the window after
-	// their commit.
+	// superseded has the IDs of stored documents that are not candidates, since a document of the
+	// window is one instead: the earlier versions of documents, and the documents of the window
+	// after their commit.
 	superseded map[uint64]bool
 	change     change        // decided and not committed
 	last       *store.Commit // the newest commit that the verdicts depend on
 }
 
-// readers returns the readers of one snapshot: one for a small window, or one to decide with and
-// one for each searching goroutine.
+// readers returns readers of one snapshot. The first decides, and the others search, one per
+// goroutine. For a small window, one reader does both.
 func (w *window) readers() ([]*reader, error) {
 	if len(w.docs) == 1 {
 		return []*reader{w.x.reader()}, nil
@@ -275,7 +275,7 @@ func (w *window) readers() ([]*reader, error) {
 	return w.x.sameReaders(n)
 }
 
-// search fills in hits in the order of the documents, and yields how many documents have theirs.
+// search sets the hits of the documents in order, and yields the number of documents with hits set.
 func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, error] {
 	n := len(w.docs)
 	if len(readers) == 1 {
@@ -289,7 +289,7 @@ func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, e
 		})
 }
 
-// searchPart searches for the documents from one to the one before another.
+// searchPart sets the hits of the documents from to to-1.
 func (w *window) searchPart(ctx context.Context, r *reader, from, to int) (searched int, _ error) {
 	for i := from; i < to; i++ {
 		hits, err := r.search(ctx, storedOf(&w.docs[i]), r.x.plan.MaxDistance)
@@ -301,7 +301,7 @@ func (w *window) searchPart(ctx context.Context, r *reader, from, to int) (searc
 	return to, nil
 }
 
-// decide decides document i on the snapshot of a reader; all earlier documents must be decided.
+// decide decides document i in the snapshot of a reader. All earlier documents must be decided.
 func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -351,8 +351,8 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 	return nil
 }
 
-// match returns the document that document i is a duplicate of, or nil. Either it is stored, or it
-// is the document Origin of the window.
+// match returns the document that document i is a duplicate of, or nil. The Origin of the result is
+// its position in the window, or -1 if a snapshot of the index has the document.
 func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate, error) {
 	doc, rule := &w.docs[i], w.x.rule
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
@@ -381,8 +381,7 @@ func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate,
 	})
 }
 
-// keptNear returns the documents of the window that are within k bits of document i and are stored
-// or to be stored, by rank.
+// keptNear returns the kept documents within k bits of document i, sorted by compareCandidates.
 func (w *window) keptNear(i, k int) (near []match.Candidate) {
 	for n, fp := range w.fingerprints {
 		j := w.kept[n]
@@ -404,8 +403,8 @@ func compareCandidates(a, b match.Candidate) int {
 }
 
 // textsOf returns the different texts of the site of a document that are duplicates of it. It
-// counts the commits so far and the decided documents of the window. Other windows may be about
-// to add more.
+// includes the commits so far and the decided documents of the window, but not what other windows
+// have decided and not committed.
 func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	var texts duplicates.Texts
 	for _, d := range w.change.counts {
@@ -417,17 +416,16 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 		return texts, nil
 	}
 	texts |= w.x.duplicates.Pending(c.ID).Texts // first, see duplicates.Table.Stored
-	// the commit lock need not be held, and the state of the window may be older
+	// not the tables of the state, which may be older, nor store.Now, which needs the commit lock
 	tables := w.x.store.Tables()
 	defer tables.Release()
 	stored, err := tables.Duplicates(c.ID)
 	return texts | stored.Texts, err
 }
 
-// commit commits the documents from one to the one before another. If recent writes of others may
-// change a verdict on them, it decides them again first, in the newest state, which cannot change
-// under the commit lock. The window must then end, since the searches for its other documents are
-// of an older state.
+// commit commits the documents from to to-1. If recent writes of other calls may change a verdict
+// on them, it first decides them again in the newest state, which cannot change under the commit
+// lock. The window must then end, since its other documents were searched in an older state.
 func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error) {
 	x := w.x
 	x.commitMu.Lock()
@@ -448,8 +446,8 @@ func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error
 		return ends, err
 	}
 	w.change = change{}
-	// Every verdict depends only on commits that are applied now. CheckAndAddBatch waits for the
-	// last of them.
+	// All commits that a verdict depends on have been applied. CheckAndAddBatch waits for the last
+	// one.
 	w.last = x.store.Last()
 	for i := from; i < to; i++ { // all documents before i have their IDs now
 		if id := w.verdicts[i].Document.ID; id != 0 {
@@ -462,8 +460,8 @@ func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error
 	return ends, nil
 }
 
-// affected reports whether the writes of others since the snapshot may have changed a verdict on
-// the documents in a range.
+// affected reports whether writes of other calls since the snapshot may change a verdict on the
+// documents from to to-1.
 func (w *window) affected(from, to int) bool {
 	writes, known := w.x.recent.since(w.since)
 	if !known {
@@ -488,12 +486,12 @@ func (w *window) affected(from, to int) bool {
 	return false
 }
 
-// decideAgain searches for the documents in a range and decides them, in the newest state. The
-// documents of the window before them are in the index. The commit lock must be held.
+// decideAgain searches for the documents from to to-1 and decides them, in the newest state. The
+// earlier documents of the window are committed. The commit lock must be held.
 func (w *window) decideAgain(ctx context.Context, from, to int) (err error) {
 	w.change, w.kept, w.fingerprints = change{}, nil, nil
 	clear(w.superseded)
-	ctx = context.WithoutCancel(ctx) // nothing of the caller's is called under the lock
+	ctx = context.WithoutCancel(ctx) // no method of the caller's context is called under the lock
 	r := w.x.reader()
 	defer func() { err = cmp.Or(err, r.close()) }()
 	if err := r.openView(); err != nil {

@@ -58,11 +58,11 @@ func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	return nil
 }
 
-// commitKeys looks up the documents that have some keys, and commits the change that make makes of
-// them. Keys are looked up in a snapshot, before the commit lock is taken. If others may have
-// written one of them since, all are looked up again.
+// commitKeys commits the change that decide returns for the stored documents with the given keys.
+// It looks up the keys in a snapshot, before it takes the commit lock. If other calls may have
+// written one of the keys since, it looks up all of them again.
 func (x *Index) commitKeys(
-	ctx context.Context, keys iter.Seq[string], make func(known map[string]Document) change,
+	ctx context.Context, keys iter.Seq[string], decide func(known map[string]Document) change,
 ) error {
 	since := x.recent.mark()
 	known, err := x.documentsOf(ctx, keys)
@@ -75,17 +75,17 @@ func (x *Index) commitKeys(
 				return change{}, err
 			}
 		}
-		return make(known), nil
+		return decide(known), nil
 	})
 }
 
-// commit applies the change that make returns, and waits until it and all earlier changes are as
-// durable as Options.Durability requires. make is called with the commit lock held.
-func (x *Index) commit(make func() (change, error)) error {
+// commit applies the change that decide returns, and waits until it and all earlier changes are as
+// durable as Options.Durability requires. decide is called with the commit lock held.
+func (x *Index) commit(decide func() (change, error)) error {
 	last, err := func() (*store.Commit, error) {
 		x.commitMu.Lock()
 		defer x.commitMu.Unlock()
-		c, err := make()
+		c, err := decide()
 		if err == nil && !c.empty() {
 			err = x.applyChange(&c)
 		}
@@ -97,7 +97,7 @@ func (x *Index) commit(make func() (change, error)) error {
 	return last.Wait()
 }
 
-// documentsOf returns the documents that have some keys.
+// documentsOf returns the documents with the given keys, by key.
 func (x *Index) documentsOf(
 	ctx context.Context, keys iter.Seq[string],
 ) (known map[string]Document, err error) {
@@ -122,20 +122,19 @@ type change struct {
 	update []*Document // keep their IDs; only their records are written
 	remove []Document
 	counts []duplicateOf
-	by     *window // that has decided the change; nil: it depends on no other document
+	by     *window // that decided the change; nil if the change depends on no other document
 }
 
 func (c *change) empty() bool { return len(c.add)+len(c.update)+len(c.remove) == 0 }
 
-// duplicateOf says that a checked page is a duplicate of a document, which may get its ID in the
-// commit.
+// duplicateOf is a duplicate of a document. The document may get its ID in the same commit.
 type duplicateOf struct {
 	document *Document
-	// of the page, if it is on the site of the document and has another text
+	// text of the duplicate, if it is on the site of the document and has another text
 	texts duplicates.Texts
 }
 
-// newDuplicate describes a page that is a duplicate of a document.
+// newDuplicate returns the duplicateOf of a page.
 func newDuplicate(page, of *Document) duplicateOf {
 	d := duplicateOf{document: of}
 	if page.Digest != 0 && of.Digest != 0 && page.Digest != of.Digest &&
@@ -145,7 +144,7 @@ func newDuplicate(page, of *Document) duplicateOf {
 	return d
 }
 
-// store adds a document to the change. old is the earlier version that it replaces, if known.
+// store adds a document to the change. If known is set, it replaces the earlier version old.
 func (c *change) store(d *Document, old Document, known bool) {
 	if known && sameEntries(&old, d) {
 		d.ID = old.ID
@@ -164,7 +163,7 @@ func sameEntries(old, d *Document) bool {
 	return old.Fingerprint == d.Fingerprint && old.Scope == d.Scope && old.Shingles == d.Shingles
 }
 
-// maxChangeBytes bounds a commit. Pebble's own bound is 4 GB.
+// maxChangeBytes bounds a commit of Add. The limit of Pebble is 4 GB.
 const maxChangeBytes = 1 << 30
 
 func checkSize(docs []Document, tables int) error {
@@ -179,8 +178,8 @@ func checkSize(docs []Document, tables int) error {
 	return nil
 }
 
-// applyChange assigns IDs, applies a change and publishes it. The commit lock must be held. Waiting
-// for the disk is left to the caller, outside the lock: store.Last.
+// applyChange assigns IDs, applies a change and publishes it. The commit lock must be held. The
+// caller releases it and then waits for the disk: see store.Last.
 func (x *Index) applyChange(c *change) error {
 	counters, second := x.counters, x.opts.second()
 	added := time.Unix(int64(second), 0).UTC()
@@ -230,11 +229,11 @@ func (x *Index) applyChange(c *change) error {
 	return nil
 }
 
-// maxPendingCounts is the number of documents whose counts of duplicates wait in memory. Many
-// counts at a time cost little, in the order of their keys.
+// maxPendingCounts is the number of documents whose counts of duplicates are kept in memory. It is
+// cheap to write many counts at a time, in the order of their keys.
 const maxPendingCounts = 4096
 
-// count counts duplicates. Their documents must have IDs.
+// count adds duplicates to the pending counts. Their documents must have IDs.
 func (x *Index) count(counts []duplicateOf) {
 	for _, c := range counts {
 		x.duplicates.Add(c.document.ID, c.document.Key, c.texts)
@@ -266,8 +265,8 @@ func (x *Index) storeCounts(most int) error {
 	return nil
 }
 
-// storeAllCounts stores all counts that are not stored yet. It does not wait for commits if there
-// are none.
+// storeAllCounts stores all counts that are not stored yet. If all are stored, it does not wait for
+// the commit lock.
 func (x *Index) storeAllCounts() error {
 	if x.duplicates.Len() == 0 {
 		return nil
@@ -316,8 +315,8 @@ func (x *Index) writeTables(batch *store.Batch, docs []*Document) {
 	}
 }
 
-// announce tells the filters of a change before it becomes visible. So a reader that finds nothing
-// in a filter has not missed an entry of its snapshot.
+// announce adds a change to the filters and the removed IDs, before it becomes visible. So an entry
+// that a filter rules out is in no snapshot.
 func (x *Index) announce(c *change) {
 	s := x.state.Load()
 	if len(c.remove) > 0 {
@@ -346,30 +345,30 @@ func (x *Index) announce(c *change) {
 	x.applied.Add(1)
 }
 
-// recentWrites lists the documents that the last commits have stored and removed. A writer decides
-// its documents on a snapshot, outside the commit lock. Under the lock it compares them with the
-// writes since that snapshot, and decides those documents again that such a write may affect.
+// recentWrites lists the documents that the last commits stored and removed. A writer decides its
+// documents in a snapshot, outside the commit lock. Under the lock, it compares them with the
+// writes since the snapshot. If such a write may affect a document, the writer decides again.
 //
-// All methods but mark need the commit lock.
+// All methods except mark need the commit lock.
 type recentWrites struct {
 	ring  []recentWrite
 	count atomic.Uint64 // writes so far; number n is in ring[n%len(ring)]
 }
 
-// recentLimit bounds the memory for recent writes. If more writes than that come between the
-// snapshot of a window and its commit, all its documents are decided again.
+// recentLimit is the number of recent writes that are listed. If there are more writes between the
+// snapshot of a window and its commit, all documents of the commit are decided again.
 const recentLimit = 4096
 
 // recentWrite is a document that was stored, or removed.
 type recentWrite struct {
 	stored    uint64 // fingerprint XOR the hash of its scope
 	key       uint64 // hash of its key; 0 if there is no key
-	removedID uint64 // its ID, if it was removed; else 0
+	removedID uint64 // ID of a removed document; 0 if the document was stored
 	by        *window
 }
 
-// mark returns the position of the next write. A snapshot that is taken after mark shows all writes
-// before that position.
+// mark returns the position of the next write. A snapshot that is opened after the call shows all
+// writes before this position.
 func (r *recentWrites) mark() uint64 { return r.count.Load() }
 
 func (r *recentWrites) add(w recentWrite) {
@@ -403,8 +402,7 @@ func (r *recentWrites) since(mark uint64) (writes iter.Seq[*recentWrite], known 
 
 func (r *recentWrites) at(n uint64) *recentWrite { return &r.ring[n%uint64(len(r.ring))] }
 
-// wroteKey reports whether a document with one of some keys may have been written from a position
-// on.
+// wroteKey reports whether a write from a position on may have one of the keys.
 func (r *recentWrites) wroteKey(mark uint64, keys iter.Seq[string]) bool {
 	writes, known := r.since(mark)
 	written := make(map[uint64]bool)
@@ -419,10 +417,10 @@ func (r *recentWrites) wroteKey(mark uint64, keys iter.Seq[string]) bool {
 	return false
 }
 
-// affects reports whether a write may change the verdict of a document. stored is the document's
-// stored fingerprint, key is the hash of its key, and of is the ID of the document that its verdict
-// names. A removed document matters only if it has that key or that ID. With neighbours, every
-// document within k bits matters.
+// affects reports whether a write may change the verdict on a document. stored is the document's
+// stored fingerprint, key is the hash of its key, and of is the ID of the document that the verdict
+// names. A write may change the verdict if it has this key or stored a document within k bits. So
+// may a removal of this ID or, with neighbours, a removal within k bits.
 func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bool {
 	switch {
 	case key != 0 && w.key == key:
@@ -433,8 +431,8 @@ func (w *recentWrite) affects(stored, key, of uint64, k int, neighbours bool) bo
 	return bits.OnesCount64(w.stored^stored) <= k
 }
 
-// keyHashOf returns the hash of a key, or 0 if there is no key. A hash of 0 counts as 1: two keys
-// with equal hashes affect each other, which is harmless.
+// keyHashOf returns the hash of a key, or 0 for no key. It replaces a hash of 0 by 1. Two keys with
+// equal hashes affect each other, which is harmless.
 func keyHashOf(key string) uint64 {
 	if key == "" {
 		return 0

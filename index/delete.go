@@ -14,7 +14,7 @@ import (
 const (
 	deleteChunk = 256     // documents that one commit removes
 	expireChunk = 64      // fewer, since no caller waits for an expiry
-	scanChunk   = 1 << 15 // records that are read in one snapshot
+	scanChunk   = 1 << 15 // records that are read in one view
 )
 
 // Delete removes the documents with the given keys, and returns the number of removed documents. It
@@ -72,8 +72,8 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	return deleted, nil
 }
 
-// findBare returns the stored fingerprints of the documents with these IDs, in ascending order,
-// that have no record. It reads the entries of table 0 if there may be any.
+// findBare returns the stored fingerprints, by ID, of those documents that have no record. ids must
+// ascend. It reads all entries of table 0 if any ID has no record.
 func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uint64, err error) {
 	if x.countersNow().Bare == 0 {
 		return nil, nil
@@ -112,9 +112,9 @@ func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uin
 	})
 }
 
-// removeIDs removes the documents with these IDs that still reports as to be removed, in one
-// commit, and waits until the removals are durable. bare has the stored fingerprints of documents
-// without a record. removeIDs leaves at least least documents in the index.
+// removeIDs removes the documents with these IDs for which still returns true, in one commit, and
+// waits until the commit is durable. It leaves at least least documents in the index. bare has the
+// stored fingerprints of documents without a record.
 func (x *Index) removeIDs(
 	ctx context.Context, ids []uint64, bare map[uint64]uint64, least uint64,
 	still func(*Document) bool,
@@ -180,8 +180,8 @@ type Expiry struct {
 	MaxDocuments uint64
 }
 
-// expirySlack is the fraction of a bound by which Expire goes below it, so that it works only once
-// that much has been stored, and not on each call.
+// Expire goes below a bound by 1/expirySlack of the bound. So a call that removes documents removes
+// many of them, and most calls remove none.
 const expirySlack = 100
 
 // Expire removes documents until the index is within the bounds. If any document is older than
@@ -194,7 +194,7 @@ const expirySlack = 100
 // fewer documents. It commits 64 removals at a time. After an error, including ErrClosed, it can be
 // called again.
 func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
-	// two calls that see the same excess would remove it twice
+	// One call at a time, since two calls would remove the same excess twice.
 	err = x.alone(ctx, x.expiring, func(ctx context.Context) (err error) {
 		if e.MaxAge < 0 {
 			return fmt.Errorf("expire: MaxAge is %v, want 0 for no bound, or more", e.MaxAge)
@@ -215,8 +215,8 @@ func (x *Index) Expire(ctx context.Context, e Expiry) (expired int, err error) {
 	return expired, err
 }
 
-// overdue reports whether a document may be older than an age, and before which time documents are
-// removed then.
+// overdue reports whether a document may be older than age. It also returns the time before which
+// documents must then be removed.
 func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -224,11 +224,13 @@ func (x *Index) overdue(age time.Duration) (before time.Time, may bool) {
 	return now.Add(age/expirySlack - age), x.oldest < match.Second(now.Add(-age))
 }
 
-// deleteBefore removes the documents that were stored before the second of t, and notes the oldest
-// of the others.
+// deleteBefore removes the documents that were stored before the second of t, chunk per commit. It
+// sets x.oldest to the time of the oldest remaining document.
 func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (deleted int, err error) {
 	before := match.Second(t)
-	x.setOldest(noSecond) // commits from now on lower it
+	x.commitMu.Lock()
+	x.oldest = noSecond // later commits lower it
+	x.commitMu.Unlock()
 	oldest := uint64(noSecond)
 	deleted, err = x.deleteRecords(ctx, chunk, 0, func(r *store.Record) bool {
 		if r.Time < before {
@@ -238,7 +240,7 @@ func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (delet
 		return false
 	}, func(d *Document) bool { return match.Second(d.Added) < before })
 	if err != nil {
-		oldest = 0 // some of them may be left
+		oldest = 0 // older documents may remain
 	}
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -246,15 +248,9 @@ func (x *Index) deleteBefore(ctx context.Context, t time.Time, chunk int) (delet
 	return deleted, err
 }
 
-func (x *Index) setOldest(second uint64) {
-	x.commitMu.Lock()
-	defer x.commitMu.Unlock()
-	x.oldest = second
-}
-
-// deleteRecords reads all records by ID and removes the documents that pick chooses, but leaves at
-// least least documents in the index. The commit calls still, since a document may have been stored
-// anew by then.
+// deleteRecords reads all records by ID and removes the documents for which pick returns true, but
+// leaves at least least documents in the index. The commit checks them again with still, since they
+// may have been stored again.
 func (x *Index) deleteRecords(
 	ctx context.Context, chunk int, least uint64, pick func(*store.Record) bool,
 	still func(*Document) bool,
@@ -281,8 +277,8 @@ func (x *Index) deleteRecords(
 	return deleted, err
 }
 
-// eachRecord calls do with each record by ID. It opens a new view from time to time, so that no
-// view keeps deleted data for long.
+// eachRecord calls do with each record by ID. It opens a new view every scanChunk records, so that
+// no view keeps deleted data for long.
 func (x *Index) eachRecord(ctx context.Context, do func(*store.Record) error) (err error) {
 	for next := uint64(1); next != 0 && err == nil; {
 		err = x.withView(func(v *store.View) error {
@@ -318,7 +314,7 @@ func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err
 	if err != nil {
 		return 0, err
 	}
-	// Other calls may have removed documents since, so the commits look at the number that is left.
+	// Other calls may have removed documents since, so each commit checks the number that remains.
 	return x.deleteRecords(ctx, expireChunk, left, func(r *store.Record) bool {
 		if r.Time == last && ofLast > 0 {
 			ofLast--
@@ -332,11 +328,11 @@ func (x *Index) deleteOldest(ctx context.Context, most uint64) (deleted int, err
 const timeBuckets = 1 << 16
 
 // oldestSeconds returns the second of the last of the n oldest documents, and how many of the
-// documents of that second are among them. If others remove documents meanwhile, it may return an
-// earlier second. It reads all records three times and takes 512 KiB of memory.
+// documents of that second are among them. If other calls remove documents meanwhile, it may return
+// an earlier second. It reads all records three times and takes 512 KiB of memory.
 func (x *Index) oldestSeconds(ctx context.Context, n uint64) (last, ofLast uint64, err error) {
 	counts := make([]uint64, timeBuckets)
-	// the document is of the span from first on
+	// last is in the span seconds from first on
 	for first, span := uint64(0), uint64(match.LastSecond+1); ; {
 		width := (span + timeBuckets - 1) / timeBuckets
 		clear(counts)
