@@ -24,11 +24,11 @@ func init() {
 	}
 }
 
-// repack packs an open index. It freezes the live entries and calls pack, which makes new tables
-// outside the index while other calls run. It installs these tables in one step, during which
-// commits wait. An epoch that an interrupted repack left frozen is packed first. If there is
-// nothing to pack, repack does not call pack. After an error no document is lost: the index
-// continues with the frozen epoch until the next repack.
+// repack packs an open index. It freezes the live entries and calls pack, which builds new tables
+// outside the database while other calls run. It installs these tables in one step, during which
+// commits wait. An epoch that an interrupted repack left frozen is packed first. If nothing was
+// added or removed since the last compaction, repack does not call pack. An error loses no
+// document: the index continues with the frozen epoch until the next repack.
 func (x *Index) repack(ctx context.Context, pack rewrite.Pack) error {
 	if x.state.Load().tables.Frozen() {
 		if err := x.packAgain(ctx, pack); err != nil {
@@ -55,12 +55,12 @@ func (x *Index) packAgain(ctx context.Context, pack rewrite.Pack) error {
 	if err != nil {
 		return errors.Join(err, view.Close())
 	}
-	// as it was when the epoch was frozen
+	// the next ID at the moment when the epoch was frozen
 	counters.NextID = max(x.state.Load().tables.PackedBefore(), last+1)
 	return x.packFrozen(ctx, view, counters, pack)
 }
 
-// hasLive reports whether there is any live entry or removed ID.
+// hasLive reports whether the index has a live entry or a removed ID.
 func (x *Index) hasLive() (any bool, err error) {
 	err = x.withView(func(v *store.View) error {
 		any, err = v.HasLive()
@@ -69,8 +69,8 @@ func (x *Index) hasLive() (any bool, err error) {
 	return any, err
 }
 
-// freeze starts a new epoch, and the state that has it. It returns a view of that time, and the
-// counters.
+// freeze starts a new epoch and sets the state that has it. It returns a view and the counters of
+// this moment.
 func (x *Index) freeze(ctx context.Context) (v *store.View, counters store.Counters, err error) {
 	if err := x.store.WaitForCheckpoint(ctx); err != nil {
 		return nil, counters, err
@@ -114,7 +114,8 @@ func (x *Index) packFrozen(
 	return x.install(ctx, set, packed.Rewrite)
 }
 
-// install makes the tables of a Rewrite the tables of the index, and packed their filters.
+// install replaces the packed tables and the frozen epoch by the tables of a Rewrite. packed has
+// the filters of these tables.
 func (x *Index) install(ctx context.Context, packed *filter.PackedSet, r *store.Rewrite) error {
 	x.commitMu.Lock()
 	before := x.state.Load()
@@ -122,15 +123,15 @@ func (x *Index) install(ctx context.Context, packed *filter.PackedSet, r *store.
 	err := x.store.Take(ctx, r)
 	next := before.with(x.store.Tables())
 	if err != nil {
-		// The tables may have been replaced all the same. The tables of the state are a snapshot
-		// from before.
+		// The store may have replaced its tables in spite of the error, so the state gets the
+		// current ones.
 		x.setState(next)
 		x.commitMu.Unlock()
 		packed.Close()
 		return err
 	}
 	next.packed, next.live = packed, before.live[1:]
-	// The filter of the keys is still right, but it has the keys of removed documents as well.
+	// The old filter of the keys remains correct, but also has the keys of removed documents.
 	keys, err := x.keyFilter(next.tables.PackedBefore())
 	if keys != nil {
 		next.keys = keys
@@ -156,17 +157,17 @@ func storedOfEntries(v *store.View) iter.Seq2[uint64, error] {
 	}
 }
 
-// state is an immutable snapshot of the tables, and of the filters that show what need not be
-// searched in them. Freezing an epoch and installing new tables replace it, under the commit lock.
-// A reader that holds an older state reads the index as it was just before that state was replaced.
+// state is an immutable snapshot of the tables, with the filters that avoid searches in them.
+// Freezing an epoch and installing new tables replace the state, under the commit lock. A reader
+// that holds an older state reads the index as it was just before that state was replaced.
 type state struct {
 	tables *store.Tables
 	packed *filter.PackedSet
 	live   []liveEpoch // commits write to the last
 	keys   *filter.KeySet
 
-	// Views of the state that are taken after it was replaced show no write from this position on.
-	// 0: it was not replaced.
+	// A view that is opened after the state was replaced shows no write from this position on. 0:
+	// the state was not replaced.
 	replacedAt atomic.Uint64
 }
 
@@ -181,7 +182,7 @@ func (l liveEpoch) close() {
 	l.removed.Close()
 }
 
-// hold returns the state. Its tables must be released.
+// hold returns the current state. The caller must release its tables.
 func (x *Index) hold() *state {
 	for {
 		s := x.state.Load()
@@ -189,15 +190,15 @@ func (x *Index) hold() *state {
 		if x.state.Load() == s {
 			return s
 		}
-		s.tables.Release() // the index may have released them
+		s.tables.Release() // setState may have released them before Hold
 	}
 }
 
-// setState replaces the state and releases the tables of the one before. The commit lock must be
-// held.
+// setState replaces the state, and releases the tables of the previous state. The commit lock must
+// be held.
 func (x *Index) setState(next *state) { x.state.Swap(next).tables.Release() }
 
-// with returns a state with other tables.
+// with returns a copy of the state with other tables.
 func (s *state) with(tables *store.Tables) *state {
 	return &state{tables: tables, packed: s.packed, live: slices.Clip(s.live), keys: s.keys}
 }
@@ -205,7 +206,7 @@ func (s *state) with(tables *store.Tables) *state {
 // newest returns the epoch that commits write to.
 func (s *state) newest() liveEpoch { return s.live[len(s.live)-1] }
 
-// mayBeLive reports whether there may be a live entry of a stored fingerprint.
+// mayBeLive reports whether a stored fingerprint may have a live entry.
 func (s *state) mayBeLive(stored uint64) bool {
 	for _, live := range s.live {
 		if live.MayContain(stored) {
@@ -249,20 +250,20 @@ func (s *state) close() {
 	s.tables.Release()
 }
 
-// removedIDs holds the IDs that were removed in one epoch. A writer adds an ID before the removal
-// becomes visible, so an ID that is not in the set has not been removed in any snapshot taken so
-// far. It knows the position of the last removal among all writes: a snapshot that shows this
-// removal shows all of them.
+// removedIDs is the set of the IDs that were removed in one epoch. A writer adds an ID before the
+// removal becomes visible, so an ID that is not in the set is not removed in any snapshot so far.
+// The set has the position of the last removal among the recent writes: a snapshot that shows this
+// removal shows all removals.
 //
 // It takes about 2 bytes per scattered ID, and less if the IDs are adjacent. All methods are safe
-// for concurrent use. lookUp, which searches call, waits for no lock.
+// for concurrent use. Searches call lookUp, which waits for no lock.
 type removedIDs struct {
 	filter.Loading
 	mu     sync.RWMutex
 	ids    *roaring64.Bitmap
 	empty  atomic.Bool // nothing was removed
 	loaded bool        // the IDs that were stored before Open are in ids
-	end    uint64      // all removals have positions among the recent writes before this one
+	end    uint64      // position after the last removal among the recent writes
 }
 
 // removal is the answer of lookUp.
@@ -271,18 +272,17 @@ type removal int
 const (
 	notRemoved   removal = iota
 	removed              // in the snapshot
-	maybeRemoved         // the snapshot must be asked
+	maybeRemoved         // the caller must read the snapshot
 )
 
-// newRemovedIDs returns an empty set.
 func newRemovedIDs() *removedIDs {
 	r := &removedIDs{ids: roaring64.New(), loaded: true}
 	r.empty.Store(true)
 	return r
 }
 
-// load reads stored IDs in the background, and calls done with the error. Until it has read all of
-// them, every ID may be in the set. It must be called before all other methods.
+// load reads stored IDs in the background, and calls done with the error. Until all are read,
+// lookUp returns maybeRemoved for every ID. load must be called before all other methods.
 func (r *removedIDs) load(stored iter.Seq2[uint64, error], done func(error)) {
 	r.loaded = false
 	r.empty.Store(false)
@@ -304,8 +304,8 @@ func (r *removedIDs) load(stored iter.Seq2[uint64, error], done func(error)) {
 	}, done)
 }
 
-// add adds IDs whose removal is about to be applied, the first at a position among the recent
-// writes, the others at the next positions.
+// add adds IDs whose removals are about to be applied. The first removal gets this position among
+// the recent writes, and the others get the next positions.
 func (r *removedIDs) add(ids []uint64, position uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// startFilters starts to load the filters in the background: of the packed and of the live entries
-// of each table, of the removed IDs, and of the keys. It must be called before the first change, so
-// that the views that it opens show everything that was stored before.
+// startFilters starts to load the filters of the packed entries, the live entries and the keys, and
+// the removed IDs, in the background. It must be called before the first change, so that the views
+// that it opens show all earlier writes.
 func (x *Index) startFilters() (err error) {
 	s := &state{tables: x.store.Tables()}
 	x.state.Store(s)
@@ -36,7 +36,7 @@ func (x *Index) startFilters() (err error) {
 	return err
 }
 
-// loadEpoch starts to load an epoch.
+// loadEpoch starts to load the removed IDs and the live entries of an epoch.
 func (x *Index) loadEpoch(epoch int) (liveEpoch, error) {
 	l := x.newEpoch()
 	err := errors.Join(
@@ -69,13 +69,13 @@ func (x *Index) loadStored(
 	return v.Close()
 }
 
-// newEpoch returns the part of an empty epoch that is in memory.
+// newEpoch returns the in-memory part of an empty epoch.
 func (x *Index) newEpoch() liveEpoch {
 	_, budget, _ := filter.Shares(x.opts.FilterBytes)
 	return liveEpoch{filter.NewLiveSet(budget), newRemovedIDs()}
 }
 
-// distinct yields each of some ascending fingerprints once.
+// distinct yields each fingerprint of an ascending sequence once.
 func distinct(ascending iter.Seq2[uint64, error]) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		first, previous := true, uint64(0)
@@ -91,9 +91,9 @@ func distinct(ascending iter.Seq2[uint64, error]) iter.Seq2[uint64, error] {
 	}
 }
 
-// nearPacked is the memory for searches of packed entries in a multi-index hash instead of the
-// tables. It suffices for 1,966,080 fingerprints. For more fingerprints, or for k above
-// nearPackedDistance, the tables have fewer candidates. For k = 0, a query has one probe per table.
+// nearPacked is the memory of a multi-index hash that is searched instead of the packed tables. It
+// suffices for 1,966,080 fingerprints. For more fingerprints, or for k above nearPackedDistance,
+// the tables have fewer candidates. For k = 0, a query has one probe per table.
 const (
 	nearPacked         = 64 << 20
 	nearPackedDistance = 3
@@ -120,7 +120,7 @@ func (x *Index) keyFilter(saved uint64) (*filter.KeySet, error) {
 	o := filter.KeyOptions{Budget: budget,
 		Expected: int64(x.counters.Documents - x.counters.Bare)}
 	if x.opts.ReadOnly {
-		o.Expected = 0 // it is for writers
+		o.Expected = 0 // only writes use the filter
 	}
 	if o.Expected > 0 {
 		v, done, err := x.loadingView("keys")
@@ -133,18 +133,18 @@ func (x *Index) keyFilter(saved uint64) (*filter.KeySet, error) {
 	return filter.NewKeySet(o), nil
 }
 
-// loadingView returns a view of this moment for the loading of filters, and the function to call
-// with the error of the loading.
+// loadingView returns a new view from which filters are loaded. done must be called with the result
+// of loading. It closes the view and logs an error.
 func (x *Index) loadingView(of string) (v *store.View, done func(error), err error) {
 	v, err = x.store.View()
 	return v, func(err error) { x.warn(of, cmp.Or(err, v.Close())) }, err
 }
 
-// warn logs the error of filters that could not be made.
+// warn logs the error if filters could not be built.
 func (x *Index) warn(of string, err error) {
 	if err != nil && x.opts.Logger != nil {
 		x.opts.Logger.Warn(fmt.Sprintf(
-			"filters of %s could not be made: queries are slower but correct", of), "error", err)
+			"filters of %s could not be built: queries are slower but correct", of), "error", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func (x *Index) closeFilters() {
 	}
 }
 
-// keysSince yields the hashes of the keys of the documents from an ID on.
+// keysSince yields the hashes of the keys of the documents with IDs from first on.
 func keysSince(v *store.View, first uint64) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for r, err := range v.Records(first) {
