@@ -14,13 +14,13 @@ import (
 // componentsEach is the number of components that a worker reads at a time.
 const componentsEach = 1 << 7
 
-// sendClusters yields the clusters of two documents and more.
+// sendClusters yields the clusters of at least two documents.
 func (j *joiner) sendClusters(ctx context.Context) iter.Seq2[[]Cluster, error] {
 	return ordered.All(ctx, j.workers(), 4*j.workers(), j.clusters)
 }
 
-// clusters makes clusters of the connected components of all stored fingerprints, in order,
-// with all workers.
+// clusters splits the connected components of all stored fingerprints into clusters, in order, with
+// all workers.
 func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 	all, err := j.set.Components(p.Context(), j.options())
 	if err != nil {
@@ -50,8 +50,8 @@ func (j *joiner) clusters(p *ordered.Pipe[[]Cluster]) error {
 	return begin()
 }
 
-// appendClusters makes clusters of a component of stored fingerprints. Its documents may
-// have different scopes, Shingles and lengths.
+// appendClusters appends the clusters of a component of stored fingerprints. Its documents may have
+// different scopes, Shingles and lengths.
 func (j *joiner) appendClusters(
 	ctx context.Context, clusters []Cluster, r *reader, nodes []selfjoin.Node,
 ) (_ []Cluster, err error) {
@@ -81,8 +81,8 @@ func (j *joiner) appendClusters(
 	return clusters, cmp.Or(err, ctx.Err())
 }
 
-// fingerprintsDecide reports whether all members with near fingerprints match, so that
-// scopes, Shingles and lengths exclude no pair.
+// fingerprintsDecide reports whether all members with near fingerprints match: scopes, Shingles and
+// lengths exclude no pair.
 func (j *joiner) fingerprintsDecide(members []Group) bool {
 	for i := range members {
 		m := &members[i]
@@ -94,12 +94,12 @@ func (j *joiner) fingerprintsDecide(members []Group) bool {
 	return true
 }
 
-// compareStars is the number of comparisons for each member after which the pairs of a
-// component are sorted instead: there are many stars then, and so few pairs.
+// compareStars is the number of comparisons per member after which the pairs of a component are
+// sorted instead: such a component has many stars, and so few pairs.
 const compareStars = 256
 
-// stars assigns each member, in order, to the first kept member that it matches. It keeps
-// the member if there is none.
+// stars assigns each member, in order, to the first star whose first member it matches. If it
+// matches none, it begins a star.
 func (j *joiner) stars(ctx context.Context, members []Group) ([][]Group, error) {
 	var parts [][]Group
 	left := compareStars * len(members)
@@ -125,7 +125,7 @@ func (j *joiner) starsOfPairs(ctx context.Context, members []Group) ([][]Group, 
 	return partsOf(members, owners), err
 }
 
-// partsOf puts members of one owner together, in the order of the owners' first members.
+// partsOf groups members by owner, in the order of the first member of each owner.
 func partsOf(members []Group, owners []selfjoin.Node) [][]Group {
 	var parts [][]Group
 	places := make(map[uint32]int)
@@ -144,7 +144,7 @@ func partsOf(members []Group, owners []selfjoin.Node) [][]Group {
 // fewMembers is the largest number of members for which all pairs are compared.
 const fewMembers = 64
 
-// edges holds the positions of every two members that match.
+// edges returns the edges of the graph of members: the positions of every two that match.
 func (j *joiner) edges(ctx context.Context, members []Group) selfjoin.Edges {
 	return func(found func([][2]selfjoin.Node) error) error {
 		test := func(a, b int) error {
@@ -167,8 +167,8 @@ func (j *joiner) edges(ctx context.Context, members []Group) selfjoin.Edges {
 	}
 }
 
-// eachNear calls test with the places of every two members whose fingerprints are near, and
-// may be of one scope.
+// eachNear calls test with the positions of every two members whose stored fingerprints are within
+// k bits. These may be of different scopes.
 func (j *joiner) eachNear(ctx context.Context, members []Group, test func(a, b int) error) error {
 	places := make(map[fingerprint.Fingerprint][]int, len(members))
 	fps := make([]fingerprint.Fingerprint, len(members))

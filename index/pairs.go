@@ -109,42 +109,35 @@ func joined[T any](
 	ctx context.Context, x *Index, o JoinOptions, run func(*joiner,
 		context.Context) iter.Seq2[[]T, error],
 ) iter.Seq2[T, error] {
-	return loop(ctx, x, func(yield func(T) bool) error {
-		return x.withJoiner(ctx, o, func(j *joiner) error {
-			for many, err := range run(j, ctx) {
-				if err != nil {
-					return err
-				}
-				for _, one := range many {
-					if !yield(one) {
-						return nil
-					}
+	return loop(ctx, x, func(yield func(T) bool) (err error) {
+		rule, err := joinRule(x.rule, o)
+		if err != nil {
+			return err
+		}
+		readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
+		if err != nil {
+			return err
+		}
+		defer closeAll(readers, &err)
+		j, err := newJoiner(ctx, readers, rule, o.Stars)
+		if err != nil {
+			return err
+		}
+		for many, err := range run(j, ctx) {
+			if err != nil {
+				return err
+			}
+			for _, one := range many {
+				if !yield(one) {
+					return nil
 				}
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
-// withJoiner calls do with the index of this moment.
-func (x *Index) withJoiner(ctx context.Context, o JoinOptions, do func(*joiner) error) (err error) {
-	readers, err := x.sameReaders(runtime.GOMAXPROCS(0) + 1)
-	if err != nil {
-		return err
-	}
-	defer closeAll(readers, &err)
-	rule, err := joinRule(x.rule, o)
-	if err != nil {
-		return err
-	}
-	j, err := newJoiner(ctx, readers, rule, o.Stars)
-	if err != nil {
-		return err
-	}
-	return do(j)
-}
-
-// joinRule is the rule of an index under the options of a join.
+// joinRule returns the rule of an index with the options of a join.
 func joinRule(r match.Rule, o JoinOptions) (match.Rule, error) {
 	r = r.With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)
 	switch {
@@ -158,7 +151,7 @@ func joinRule(r match.Rule, o JoinOptions) (match.Rule, error) {
 	return r, r.Check()
 }
 
-// member returns a document of a stored fingerprint.
+// member returns the document of an ID and its stored fingerprint.
 func (r *reader) member(id, stored uint64) (Document, error) {
 	d, found, err := r.document(id, stored)
 	if err == nil && !found {
@@ -168,20 +161,21 @@ func (r *reader) member(id, stored uint64) (Document, error) {
 }
 
 const (
+	// pairsAtOnce is the number of pairs that a worker sends at a time.
 	pairsAtOnce = 256
-	// pairsAhead is the number of batches of pairs that may wait for the caller.
+	// pairsAhead is the number of these batches that may wait for the caller.
 	pairsAhead = 32
 )
 
-// sendPairs yields every pair of groups that match, and every group of several documents with
-// itself, once, in no order.
+// sendPairs yields every pair of matching groups, and every group of several documents with itself,
+// once, in no particular order.
 func (j *joiner) sendPairs(ctx context.Context) iter.Seq2[[]Pair, error] {
 	return ordered.All(ctx, 0, pairsAhead, func(p *ordered.Pipe[[]Pair]) error {
 		return j.pairs(p.Context(), p.Send)
 	})
 }
 
-// pairs sends all pairs, from all workers.
+// pairs calls send with all pairs, in several goroutines.
 func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
 	copies := pairSender{joiner: j, ctx: ctx, r: j.readers[0], send: send}
 	for node := range selfjoin.Node(j.set.Len()) {
@@ -205,7 +199,7 @@ func (j *joiner) pairs(ctx context.Context, send func([]Pair) error) error {
 	})
 }
 
-// pairSender sends the pairs of the groups of nodes, many at once.
+// pairSender sends the pairs of the groups of nodes, many at a time.
 type pairSender struct {
 	*joiner
 	ctx  context.Context
@@ -213,7 +207,7 @@ type pairSender struct {
 	send func([]Pair) error
 
 	pairs []Pair
-	a, b  []Group // of the nodes, for use again
+	a, b  []Group // of the two nodes, reused
 }
 
 // add adds the matching pairs of the groups of two nodes, which may be the same node.
@@ -265,7 +259,7 @@ func (s *pairSender) flush() error {
 // documents of near fingerprints, and the rule decides. Documents with the same fingerprint are one
 // Group, so that a page with a million copies is one member for each page near it, not a million.
 type joiner struct {
-	readers  []*reader // of the snapshot: one per worker, and one for the caller
+	readers  []*reader // of the snapshot: one per worker, and the last one for Group.All
 	rule     match.Rule
 	centered bool // clusters are stars
 	bare     bool // no document has a record
@@ -309,14 +303,14 @@ func newJoiner(
 	return j, err
 }
 
-// joinPart is the fingerprints of a range.
+// joinPart has the fingerprints and IDs of a range.
 type joinPart struct {
 	fps  []fingerprint.Fingerprint
 	ids  []uint64
 	ends []uint64 // the end of each fingerprint's IDs
 }
 
-// read reads the postings from first to last. about is their approximate number.
+// read reads the entries of table 0 from first to last. about is their approximate number.
 func (s *joinPart) read(ctx context.Context, v *store.View, first, last uint64, about int) error {
 	s.fps = make([]fingerprint.Fingerprint, 0, about+about/64)
 	s.ids, s.ends = make([]uint64, 0, cap(s.fps)), make([]uint64, 0, cap(s.fps))
@@ -349,21 +343,21 @@ func (j *joiner) options() selfjoin.Options {
 // copies returns the number of documents of a node.
 func (j *joiner) copies(node selfjoin.Node) int { return int(j.starts[node+1] - j.starts[node]) }
 
-// groupKey holds the fields that are equal for the documents of a Group.
+// groupKey has the fields that are equal for all documents of a Group.
 type groupKey struct {
 	scope     string
 	signature fingerprint.Signature
 }
 
-// appendGroups appends the documents of a node in groups. The rule does not distinguish the
+// appendGroups appends the groups of the documents of a node. The rule does not distinguish the
 // documents of a group.
 func (j *joiner) appendGroups(dst []Group, r *reader, node selfjoin.Node) ([]Group, error) {
 	ids, stored := slices.Clip(j.ids[j.starts[node]:j.starts[node+1]]),
 		uint64(j.set.Fingerprint(node))
-	taker := j.readers[j.workers()]
+	caller := j.readers[j.workers()]
 	if len(ids) == 1 || j.bare {
 		d, err := r.member(ids[0], stored)
-		return append(dst, Group{d, len(ids), ids, taker}), err
+		return append(dst, Group{d, len(ids), ids, caller}), err
 	}
 	places := make(map[groupKey]int)
 	for i, id := range ids {
@@ -375,7 +369,7 @@ func (j *joiner) appendGroups(dst []Group, r *reader, node selfjoin.Node) ([]Gro
 		place, found := places[key]
 		if !found {
 			places[key] = len(dst)
-			dst = append(dst, Group{d, 1, ids[i : i+1 : i+1], taker})
+			dst = append(dst, Group{d, 1, ids[i : i+1 : i+1], caller})
 			continue
 		}
 		group := &dst[place]

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// snapshot opens a view, and returns the counters of the same time.
+// snapshot returns a new view, and the counters of the same moment.
 func (x *Index) snapshot() (v *store.View, counters store.Counters, err error) {
 	x.commitMu.Lock()
 	defer x.commitMu.Unlock()
@@ -39,8 +39,8 @@ func (x *Index) documents(ctx context.Context, first uint64, bare bool) iter.Seq
 	})
 }
 
-// eachDocument calls yield until it returns false: with the documents that have a record, from the
-// first ID on, and, if bare is set, with the documents that have none.
+// eachDocument calls yield until it returns false: with the documents that have a record and an ID
+// of at least first and, if bare is set, with the documents that have no record.
 func (x *Index) eachDocument(
 	ctx context.Context, first uint64, bare bool, yield func(Document) bool,
 ) error {
@@ -50,7 +50,7 @@ func (x *Index) eachDocument(
 	}
 	defer v.Close()
 	bare = bare && counters.Bare > 0
-	recorded := roaring64.New() // if there are documents without a record
+	recorded := roaring64.New() // IDs with a record; used only if bare is set
 	for r, err := range v.Records(first) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
