@@ -41,14 +41,14 @@ func TestUnreadableRemovals(t *testing.T) {
 	s := x.state.Load()
 	live := s.newest()
 	must(t, s.packed.Wait(ctx), live.Wait(ctx), live.removed.Wait(ctx), s.keys.Wait(ctx))
-	documentsOf(t, x) // now the cache has other blocks than the IDs that were removed
+	documentsOf(t, x) // evicts the block of the removed IDs from the cache
 	live.removed.loaded = false
 	x.firstRecord.Store(2)
 	r := x.reader()
 	must(t, r.openView())
 	failing.Store(true)
 	d, found, err := r.document(1, uint64(docs[0].Fingerprint))
-	r.close() // it returns the same error
+	r.close() // returns the same error
 	failing.Store(false)
 	if found || !errors.Is(err, errorfs.ErrInjected) {
 		t.Errorf("%+v, found %t, %v", d, found, err)

@@ -10,10 +10,10 @@ import (
 	"github.com/neardup/neardup/fingerprint"
 )
 
-// TestShingleCache tests that the cache returns only values that were put, from several
-// goroutines. If as many values are put as it has slots, in order, it must return all of them.
+// TestShingleCache tests that the cache, used by several goroutines, returns only values that were
+// put. It must return all values if the IDs of as many documents as it has slots are put in order.
 func TestShingleCache(t *testing.T) {
-	shingleOf := func(id uint64) (s fingerprint.ShingleSignature) { // 0 at times
+	shingleOf := func(id uint64) (s fingerprint.ShingleSignature) { // zero for multiples of 5
 		for i := range s {
 			s[i] = bits.RotateLeft64(id*0x9e3779b97f4a7c15, 17*i) * min(id%5, 1)
 		}

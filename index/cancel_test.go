@@ -62,7 +62,7 @@ var cancelledCalls = []struct {
 // number of documents that were removed.
 func cancelledCall(ctx context.Context, x *index.Index, n int) (did int, err error) {
 	c := cancelledCalls[n]
-	if c.method == "Repack" { // as far as freezing; histories compact to the end
+	if c.method == "Repack" { // only freezes; the history tests compact completely
 		gaveUp := errors.New("gave up")
 		err := rewrite.Repack(ctx, x, func(ctx context.Context,
 			_ rewrite.Frozen) (rewrite.Packed, error) {
@@ -111,7 +111,7 @@ func cancelledCall(ctx context.Context, x *index.Index, n int) (did int, err err
 	return did, err
 }
 
-// openCancelled opens an index until the test ends. All its documents have the time cancelTime.
+// openCancelled opens an index whose clock stands at cancelTime. It is closed when the test ends.
 func openCancelled(t *testing.T, opts index.Options) *index.Index {
 	t.Helper()
 	opts.Now = func() time.Time { return cancelTime }
@@ -121,8 +121,8 @@ func openCancelled(t *testing.T, opts index.Options) *index.Index {
 	return x
 }
 
-// TestCallsAreRefused tests that a closed index refuses all calls, and a read-only index all
-// writes, also if they would change nothing.
+// TestCallsAreRefused tests that a closed index refuses all calls, and that a read-only index
+// refuses all writes, including writes that would change nothing.
 func TestCallsAreRefused(t *testing.T) {
 	ctx, disk := t.Context(), vfs.NewMem()
 	x := openCancelled(t, index.Options{FS: disk})
@@ -147,15 +147,15 @@ func TestCallsAreRefused(t *testing.T) {
 	_, err := y.CheckAndAdd(ctx, docs[0])
 	for _, err := range []error{y.Add(ctx), err} {
 		if !errors.Is(err, index.ErrReadOnly) {
-			t.Errorf("nothing to be changed: %v", err)
+			t.Errorf("a write that would change nothing: %v", err)
 		}
 	}
 	m := indextest.Model{Docs: docs, NextID: 3}
 	must(t, m.Compare(y), indextest.Problems(y))
 }
 
-// TestCancelledAnywhere cancels every call at each check of its context, or at some of them. The
-// call must report the cancellation or succeed, and no work may be partly done.
+// TestCancelledAnywhere cancels every call at each check of its context, or at some of the checks.
+// The call must return the cancellation or succeed, and must not leave a change partly applied.
 func TestCancelledAnywhere(t *testing.T) {
 	tried := make(map[string]bool)
 	for _, c := range cancelledCalls {
@@ -215,7 +215,7 @@ func compareAfter(x *index.Index, before *indextest.Model, did int) error {
 	if did < 0 { // any of them
 		left, err := indextest.AllDocuments(x)
 		if err != nil || len(left) != len(before.Docs)+did {
-			return fmt.Errorf("%d documents are there, and %d were removed of %d: %w", len(left),
+			return fmt.Errorf("%d documents remain, and %d of %d were removed: %w", len(left),
 				-did, len(before.Docs), err)
 		}
 		want.Docs = want.Docs.Without(func(d *index.Document) bool {

@@ -29,13 +29,13 @@ func documentsOf(t testing.TB, x *Index) map[string]Document {
 	return docs
 }
 
-// TestCheckpointOfEveryKind makes checkpoints of a packed index with live entries and of a
-// read-only index. The target is a new directory or an empty one.
-func TestCheckpointOfEveryKind(t *testing.T) {
+// TestCheckpoint copies a packed index with live entries to a new directory, and a
+// read-only index to an empty directory.
+func TestCheckpoint(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		source, target := filepath.Join(t.TempDir(), "ix"), filepath.Join(t.TempDir(), "a", "copy")
 		must(t, os.CopyFS(source, os.DirFS("../testdata/index-format")))
-		if readOnly { // the log has a document that no table has
+		if readOnly { // one document is only in the log
 			x := openAt(t, source, Options{})
 			must(t, x.Add(t.Context(), Document{Key: "late", Fingerprint: 99}), x.Close())
 			must(t, os.MkdirAll(target, 0o755))
@@ -43,7 +43,7 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 		x := openAt(t, source, Options{ReadOnly: readOnly, MustExist: true})
 		must(t, x.Checkpoint(t.Context(), target))
 		if _, err := os.Stat(target + ".incomplete"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the working directory is left: %v", err)
+			t.Errorf("the working directory remains: %v", err)
 		}
 		y := openAt(t, target, Options{MustExist: true})
 		if got, want := documentsOf(t, y), documentsOf(t, x); !maps.Equal(got, want) {
@@ -57,9 +57,9 @@ func TestCheckpointOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestCheckpointRefuses tests that a target is refused and unchanged if it is not an empty
-// directory, if it is in the directory of the index, or if another checkpoint may have left a
-// working directory.
+// TestCheckpointRefuses tests that Checkpoint refuses and does not change a target that is not an
+// empty directory, is inside the directory of the index, or has the working directory of an earlier
+// checkpoint next to it.
 func TestCheckpointRefuses(t *testing.T) {
 	for _, c := range []struct{ file, target string }{
 		{"full/mine", "full"}, {"full/mine", "full/mine"}, {"copy/incoming/mine", "copy"},
@@ -98,8 +98,8 @@ func underCopies(fsys vfs.FS, f func() error) vfs.FS {
 	})
 }
 
-// TestCheckpointFailsAtEveryWrite lets each write to the copy fail in turn. The index must
-// continue to work, and nothing may remain of the copy.
+// TestCheckpointFailsAtEveryWrite makes each write to the copy fail in turn. The index must
+// continue to work, and nothing of the copy may remain.
 func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	mem := vfs.NewMem()
 	seen, failAt := 0, 0
@@ -130,10 +130,10 @@ func TestCheckpointFailsAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestCheckpointCutShort stops the machine before each write to the copy, of an index that is open
-// for writing and of one that is open for reading. None, some and all of the unsynced data
-// survives. The copy must then be complete, or not an index. After the call it must be complete.
-func TestCheckpointCutShort(t *testing.T) {
+// TestCheckpointCrash simulates a crash before each write to the copy of an index, which is open
+// for writing or read-only. None, some or all of the unsynced data survives. The copy must be
+// complete or not be an index. After the call, it must be complete.
+func TestCheckpointCrash(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		mem := crashfs.New()
 		var crashed []*crashfs.FS
@@ -170,8 +170,8 @@ func TestCheckpointCutShort(t *testing.T) {
 	}
 }
 
-// TestCheckpointCancelledWhileCopying tests a file system without links, on which tables are
-// copied. Copying must stop when the context ends.
+// TestCheckpointCancelledWhileCopying tests that Checkpoint stops when the context ends, on a file
+// system without links, where it copies tables.
 func TestCheckpointCancelledWhileCopying(t *testing.T) {
 	mem := vfs.NewMem()
 	_, err := vfs.Clone(vfs.Default, mem, "../testdata/index-format", "ix")
@@ -191,7 +191,7 @@ func TestCheckpointCancelledWhileCopying(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := mem.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("something is left: %v", err)
+		t.Errorf("the copy remains: %v", err)
 	}
 	must(t, x.Checkpoint(t.Context(), "copy"))
 	if a, b := documentsOf(t, x), documentsOf(t, openAt(t, "copy", Options{FS: mem})); !maps.Equal(

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestQueryWhileTablesAreInstalled starts a query while a compaction packs. The query takes its
-// view after the new tables are installed and a page has moved from one near fingerprint to
-// another. It must find the page once.
+// TestQueryWhileTablesAreInstalled starts a query during a compaction. The query opens its view
+// after the new tables are installed and a page has got another near fingerprint. It must find the
+// page once.
 func TestQueryWhileTablesAreInstalled(t *testing.T) {
 	ctx := t.Context()
 	var packing sync.Once
@@ -72,8 +72,8 @@ func injectSyncs(fsys vfs.FS, armed *atomic.Bool, f func() error) vfs.FS {
 	})
 }
 
-// TestCallsWaitForTheDisk tests that, with Sync, no call returns before the documents it stored
-// or found are durable.
+// TestCallsWaitForTheDisk tests that, with Sync, no call returns before the documents that it
+// stored or found are durable.
 func TestCallsWaitForTheDisk(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func(x *index.Index) error{
@@ -84,12 +84,12 @@ func TestCallsWaitForTheDisk(t *testing.T) {
 			_, err := x.CheckAndAdd(ctx, index.Document{Fingerprint: 1})
 			return err
 		},
-		"batch of a new one and of duplicates": func(x *index.Index) error {
+		"batch of a new document and duplicates": func(x *index.Index) error {
 			_, err := x.CheckAndAddBatch(ctx, []index.Document{{Fingerprint: 0xff << 40},
 				{Fingerprint: 1}, {Fingerprint: 2}})
 			return err
 		},
-		"delete of nothing": func(x *index.Index) error {
+		"delete of an unknown key": func(x *index.Index) error {
 			_, err := x.Delete(ctx, "none")
 			return err
 		},
@@ -136,12 +136,12 @@ func TestSyncIsDurable(t *testing.T) {
 	must(t, x.Add(t.Context(), index.Strangers(3)...), x.Sync(t.Context()))
 	left := index.OpenMem(t, index.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	if n := left.Stats().Documents; n != 3 {
-		t.Errorf("%d documents are left of 3", n)
+		t.Errorf("%d of 3 documents remain", n)
 	}
 }
 
-// TestRecrawlDuringAnExpiry recrawls a page while documents with its old time are removed. The
-// page must stay, at any moment of the expiry.
+// TestRecrawlDuringAnExpiry recrawls a page at each check of the context by DeleteBefore, which
+// removes documents with the old time of the page. The page must remain.
 func TestRecrawlDuringAnExpiry(t *testing.T) {
 	page := index.Document{Key: "page", Fingerprint: 5}
 	for at := range 6 {
@@ -155,20 +155,20 @@ func TestRecrawlDuringAnExpiry(t *testing.T) {
 				must(t, x.Add(t.Context(), page))
 			}
 		}}, time.Unix(50, 0))
-		if asks <= at { // there were fewer
+		if asks <= at { // the context was checked less often
 			must(t, x.Add(t.Context(), page))
 		}
 		d, found, getErr := x.Get(t.Context(), "page")
 		must(t, err, getErr)
 		if !found || d.Added.Unix() != 100 || x.Stats().Documents != 1 {
-			t.Errorf("stored when the context is asked %d times: %+v, %t, %d documents", at+1, d,
-				found, x.Stats().Documents)
+			t.Errorf("recrawl at check %d of the context: %+v, %t, %d documents", at+1, d, found,
+				x.Stats().Documents)
 		}
 	}
 }
 
-// TestVerdictsOfABatchThatFailsAreDurable lets the disk fail at one of the syncs of a long batch.
-// What the verdicts say that come with the error must be stored after a crash.
+// TestVerdictsOfABatchThatFailsAreDurable makes one of the syncs of a long batch fail. The
+// documents whose verdicts are returned with the error must be stored after a crash.
 func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 	docs := make([]index.Document, 4000)
 	for i, fp := range testgen.Uniform(rand.New(rand.NewPCG(1, 1)), len(docs)) {
@@ -198,14 +198,14 @@ func TestVerdictsOfABatchThatFailsAreDurable(t *testing.T) {
 		x.Close() // it has failed
 		stored, err := indextest.AllDocuments(left)
 		must(t, err)
-		for i, v := range verdicts { // the IDs ascend from 1
+		for i, v := range verdicts { // stored[i] has ID i+1
 			if v.Status != index.New || i >= len(stored) || stored[i] != v.Document {
 				t.Fatalf("sync %d fails: verdict %d of %d, %v, is lost", fails, i, len(verdicts),
 					v.Status)
 			}
 		}
 	}
-	// a slow machine makes few syncs, since one sync covers all windows that wait
+	// On a slow machine there are few syncs, since one sync covers all waiting windows.
 	if len(lengths) < 2 {
 		t.Errorf("the batch failed after these numbers of verdicts: %v", lengths)
 	}

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestCloseDuringWork closes an index under load. Every call must end with its result or
-// ErrClosed, and acknowledged documents must be stored.
+// TestCloseDuringWork closes an index during calls. Each call must return its result or ErrClosed,
+// and acknowledged documents must be stored.
 func TestCloseDuringWork(t *testing.T) {
 	ctx := t.Context()
 	for round := range 5 {
@@ -40,7 +40,7 @@ func TestCloseDuringWork(t *testing.T) {
 			},
 			func(fingerprint.Fingerprint) error {
 				x.Stats()
-				_, err := x.Delete(ctx, "nobody's")
+				_, err := x.Delete(ctx, "unknown")
 				return err
 			},
 			func(fp fingerprint.Fingerprint) error {
@@ -74,7 +74,7 @@ func TestCloseDuringWork(t *testing.T) {
 	}
 }
 
-// lastError returns the last error of a loop.
+// lastError returns the last error that an iterator yields.
 func lastError[T any](loop iter.Seq2[T, error]) (last error) {
 	for _, err := range loop {
 		last = err
@@ -82,18 +82,18 @@ func lastError[T any](loop iter.Seq2[T, error]) (last error) {
 	return last
 }
 
-// endLoop ends a loop at an element, by a panic if n is negative.
+// endLoop ends a loop after n elements or, if n is negative, by a panic at the first element.
 func endLoop[T any](t *testing.T, loop iter.Seq2[T, error], n int) {
 	t.Helper()
 	panics := n < 0
 	defer func() {
 		if (recover() != nil) != panics {
-			t.Error("the loop did not begin")
+			t.Error("the loop had no element")
 		}
 	}()
 	for _, err := range loop {
 		if must(t, err); panics {
-			panic("of the caller")
+			panic("in the loop")
 		}
 		if n--; n < 0 {
 			break
@@ -102,7 +102,7 @@ func endLoop[T any](t *testing.T, loop iter.Seq2[T, error], n int) {
 }
 
 // TestLoopsThatBreak leaves loops early, also by a panic. No goroutine may remain, and Close must
-// not wait. A loop that has ended gets no error.
+// not wait. The iterator must not yield an error after the loop has ended.
 func TestLoopsThatBreak(t *testing.T) {
 	ctx := t.Context()
 	before := runtime.NumGoroutine()
@@ -121,7 +121,7 @@ func TestLoopsThatBreak(t *testing.T) {
 	}
 	for range loop(ctx, x, func(yield func(int) bool) error {
 		yield(1)
-		return errors.New("late") // of reading ahead
+		return errors.New("late") // while reading ahead
 	}) {
 		break
 	}
@@ -129,9 +129,9 @@ func TestLoopsThatBreak(t *testing.T) {
 	testenv.NoMoreGoroutines(t, before)
 }
 
-// TestWaitingCallsShareATurn tests calls of one document that wait for a turn. They share windows,
-// and each gets the verdict of its own document, also if their keys are equal or the call with the
-// turn is cancelled. The arguments of callers do not change.
+// TestWaitingCallsShareATurn tests that calls of one document that wait for a turn share windows.
+// Each must get the verdict on its own document, also if their keys are equal or the call with the
+// turn is cancelled. The arguments of callers must not change.
 func TestWaitingCallsShareATurn(t *testing.T) {
 	const calls = 4 * groupLimit
 	for _, cancelled := range []bool{false, true} {
@@ -139,11 +139,11 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 		for range cap(x.turns) {
 			x.turns <- struct{}{}
 		}
-		others := make([]Document, 2*calls) // every call has the documents of others after its own
+		others := make([]Document, 2*calls) // argument of each call, then a document for others
 		statuses := make([]Status, calls)
 		var group errgroup.Group
 		for i := range calls {
-			// Of four calls, the fingerprints are equal, or the keys, or neither.
+			// Each four calls have equal fingerprints, equal keys, or neither.
 			key, fp := i, i+calls
 			switch i / 4 % 3 {
 			case 0:
@@ -156,7 +156,7 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 			group.Go(func() error {
 				ctx := context.Background()
 				if cancelled && i%4 == 3 {
-					ctx = testhook.NewCountdown(4) // is cancelled within the window of this call
+					ctx = testhook.NewCountdown(4) // cancelled within the window of this call
 				}
 				verdicts, err := x.CheckAndAddBatch(ctx, others[2*i:2*i+1])
 				if errors.Is(err, context.Canceled) && i%4 == 3 {
@@ -174,7 +174,7 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 			<-x.turns
 		}
 		must(t, group.Wait())
-		// 95 without windows of several documents
+		// Without windows of several documents, the calls make 95 changes.
 		if n := x.applied.Load() - applied; !cancelled && n >= calls*2/3 {
 			t.Errorf("%d calls made %d changes", calls, n)
 		}
@@ -191,14 +191,14 @@ func TestWaitingCallsShareATurn(t *testing.T) {
 		}
 		for i := range others {
 			if i%2 == 1 && others[i] != (Document{}) {
-				t.Fatalf("the document after argument %d became %+v", i/2, others[i])
+				t.Fatalf("the document after argument %d changed to %+v", i/2, others[i])
 			}
 		}
 	}
 }
 
-// TestBatchesTakeTurns tests that a batch waits, or is cancelled, if the maximal number of
-// batches is running. At the end its turn must be free.
+// TestBatchesTakeTurns tests that a batch waits for a turn if all turns are taken, that it can be
+// cancelled while it waits, and that it returns its turn.
 func TestBatchesTakeTurns(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
 	for range cap(x.turns) {
@@ -213,12 +213,12 @@ func TestBatchesTakeTurns(t *testing.T) {
 	<-x.turns
 	_, err = x.CheckAndAddBatch(t.Context(), Strangers(2))
 	if must(t, err); len(x.turns) != cap(x.turns)-1 {
-		t.Errorf("%d turns are taken of %d, after a batch", len(x.turns), cap(x.turns))
+		t.Errorf("%d of %d turns are taken after a batch", len(x.turns), cap(x.turns))
 	}
 }
 
-// TestCancelledQueryEnds cancels a query that would scan all entries, and one that makes a
-// million probes.
+// TestCancelledQueryEnds tests that a query that would scan all entries, and a query that would
+// make a million probes, stop if the context is cancelled.
 func TestCancelledQueryEnds(t *testing.T) {
 	for _, table := range []plan.Table{{Prefix: 1, Radius: 1}, {Prefix: 34, Radius: 6}} {
 		table.Permutation = plan.Permutation{{First: 0, Last: 63}}

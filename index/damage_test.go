@@ -35,8 +35,8 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// damaged is an open index whose database a test changes. The index is open during the change,
-// since Open would refuse some of the damage.
+// damaged is an open index whose database a test changes. The index stays open, since Open would
+// refuse some of the damage.
 type damaged struct {
 	*testing.T
 	x  *index.Index
@@ -49,20 +49,19 @@ func database(x *index.Index) *pebble.DB {
 	return *(**pebble.DB)(store.FieldByName("db").Addr().UnsafePointer())
 }
 
-// The index that most damage is planted in: packed documents, live ones, and some of both that were
-// removed.
+// Most damage is planted in an index with these numbers of packed and live documents.
 const (
 	packedDocuments = 300
 	liveDocuments   = 12
 	firstLive       = packedDocuments + 1
 )
 
-// a bare one, a packed one with a record, and a live one
+// IDs of removed documents: packed and bare, packed with a record, and live
 var removedDocuments = []uint64{288, 299, 311}
 
-// documents returns n documents with the IDs from first on. The remainder of the ID by 6 decides
-// what a document has: with 0 nothing but a fingerprint, else a key, and with 1 Shingles as well.
-// Fingerprints ascend with the IDs.
+// documents returns n documents with the IDs from first on. If ID%6 is 0, a document has only a
+// fingerprint. Other documents have a key and, if ID%6 is 1, Shingles. Fingerprints ascend with the
+// IDs.
 func documents(first, n uint64) (docs []index.Document) {
 	for id := first; id < first+n; id++ {
 		rng := rand.New(rand.NewPCG(id, 1))
@@ -86,7 +85,7 @@ func damagedOptions(t *testing.T, fsys vfs.FS) *index.Options {
 		MaxDistance: 3, Plan: p, CacheBytes: 1 << 20, FilterBytes: 1 << 20}
 }
 
-// packedIndex returns an index of these documents that was compacted and closed.
+// packedIndex returns the files of a closed index into which docs were loaded.
 func packedIndex(t *testing.T, docs []index.Document) *crashfs.FS {
 	t.Helper()
 	fsys := crashfs.New()
@@ -141,7 +140,7 @@ func (d *damaged) keys(prefix []byte) (keys [][]byte) {
 	return keys
 }
 
-// firstBlock returns the first packed block of a table of an index of some documents, and its key.
+// firstBlock returns the first packed block of a table of an index of docs, and the block's key.
 func firstBlock(t *testing.T, table byte, docs []index.Document) (key, block []byte) {
 	t.Helper()
 	d := openDamaged(t, packedIndex(t, docs), nil)
@@ -149,11 +148,11 @@ func firstBlock(t *testing.T, table byte, docs []index.Document) (key, block []b
 	return key, d.get(key)
 }
 
-// TestPlantedDamage: Verify reports each kind of damage, and nothing else. testdata/damage lists
-// the damage and the problems.
+// TestPlantedDamage tests that Verify reports each kind of damage, and nothing else.
+// testdata/damage lists the damage and the problems.
 func TestPlantedDamage(t *testing.T) {
 	if testenv.Race {
-		t.Skip("it is one goroutine, and takes long")
+		t.Skip("the test has one goroutine, and takes long")
 	}
 	packed := packedIndex(t, documents(1, packedDocuments))
 	datadriven.RunTest(t, "testdata/damage", func(t *testing.T, c *datadriven.TestData) string {
@@ -163,18 +162,18 @@ func TestPlantedDamage(t *testing.T) {
 			d.plant(strings.Fields(line))
 		}
 		for range d.x.Verify(t.Context(), verify.Options{}) {
-			break // a loop that ends early gets no other problem
+			break // Verify must not yield after the loop has ended
 		}
 		return d.problems()
 	})
 }
 
-// problems counts the problems that Verify finds of each kind, with the first three.
+// problems returns the number of problems of each kind that Verify finds, and the first three.
 func (d *damaged) problems() string {
 	messages := map[string][]string{}
 	for p := range d.x.Verify(d.Context(), verify.Options{}) {
 		if p.Message == "" {
-			d.Errorf("%+v says too little", p)
+			d.Errorf("%+v has no message", p)
 		}
 		kind := fmt.Sprintf("%s in %s", p.Kind, p.Keyspace)
 		messages[kind] = append(messages[kind], p.Message)
@@ -242,7 +241,7 @@ func (d *damaged) hex(text string) []byte {
 	return b
 }
 
-// key makes a key of its parts, see testdata/damage.
+// key returns the key that text describes: see testdata/damage.
 func (d *damaged) key(text string) []byte {
 	d.Helper()
 	keyspace, rest, _ := strings.Cut(text, "/")
@@ -256,7 +255,7 @@ func (d *damaged) key(text string) []byte {
 		switch part[0] {
 		case 'x':
 			key = append(key, d.hex(part[1:])...)
-		case 'n': // the first stored keys, or the last one
+		case 'n': // key number n, or the last one
 			keys := d.keys(key)
 			if key = keys[len(keys)-1]; part != "n-1" {
 				key = keys[d.number(part[1:])]
@@ -276,7 +275,7 @@ func (d *damaged) key(text string) []byte {
 	return key
 }
 
-// value makes a part of a value.
+// value returns the part of a value that text describes.
 func (d *damaged) value(text string) []byte {
 	d.Helper()
 	switch kind, rest, _ := strings.Cut(text, ":"); kind {
@@ -289,7 +288,7 @@ func (d *damaged) value(text string) []byte {
 		return binary.BigEndian.AppendUint64(nil, uint64(fp))
 	case "of":
 		return d.get(d.key(rest))
-	case "block": // of the documents with some IDs, or ranges of IDs
+	case "block": // of documents, by IDs and ranges of IDs
 		var docs []index.Document
 		for part := range strings.SplitSeq(rest, ",") {
 			first, last, several := strings.Cut(part, "-")
@@ -305,8 +304,8 @@ func (d *damaged) value(text string) []byte {
 	return nil
 }
 
-// TestPlantedPackedEntries tests that Verify finds a packed entry that table 0 lacks, and an
-// entry of table 0 that another packed table lacks.
+// TestPlantedPackedEntries tests that Verify finds an entry of table 0 that is missing in another
+// packed table, and an entry of another packed table that is missing in table 0.
 func TestPlantedPackedEntries(t *testing.T) {
 	fsys := packedIndex(t, documents(1, 6))
 	for _, c := range []struct {
@@ -330,9 +329,9 @@ func TestPlantedPackedEntries(t *testing.T) {
 	}
 }
 
-// TestVerifyWithoutFiles: if the process cannot open more files, Verify reports that it could not
-// go on, and no damage.
-func TestVerifyWithoutFiles(t *testing.T) {
+// TestVerifyTooManyOpenFiles tests that Verify reports that it could not continue, and no damage,
+// if the process cannot open more files.
+func TestVerifyTooManyOpenFiles(t *testing.T) {
 	fsys := packedIndex(t, documents(1, 60))
 	unchecked, ended := 0, false
 	for n := int64(1); !ended; n++ {

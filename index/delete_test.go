@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// addAt adds documents at a second.
+// addAt adds documents with the clock at a second.
 func addAt(t *testing.T, x *Index, second int64, docs ...Document) {
 	t.Helper()
 	x.opts.Now = func() time.Time { return time.Unix(second, 0) }
 	must(t, x.Add(t.Context(), docs...))
 }
 
-// TestDeleteBeforeFindsOldAmongMany tests old documents whose records follow as many records as
-// one snapshot reads, and more.
+// TestDeleteBeforeFindsOldAmongMany tests that DeleteBefore continues after scanChunk records,
+// which it reads in one view.
 func TestDeleteBeforeFindsOldAmongMany(t *testing.T) {
 	x := openMem(t, Options{MaxDistance: Exact, Durability: NoSync})
 	for range 2 {
@@ -42,13 +42,12 @@ func TestDeleteBeforeWithinSecond(t *testing.T) {
 	}
 	n, err := x.DeleteBefore(t.Context(), second.Add(500*time.Millisecond))
 	if _, found, _ := x.Get(t.Context(), "2"); n != 1 || err != nil || !found {
-		t.Errorf("%d are removed, %v; the last one is there: %v", n, err, found)
+		t.Errorf("%d removed, %v; the last document is stored: %v", n, err, found)
 	}
 }
 
-// TestTimesOutOfRange tests times before 1970 or after the year 9999. They become the nearest time
-// in between, which JSON can represent. The document is neither deleted nor expires before that
-// time.
+// TestTimesOutOfRange tests that a time before 1970 or after the year 9999 is stored as the nearest
+// time in these years. DeleteBefore and Expire use the stored time.
 func TestTimesOutOfRange(t *testing.T) {
 	ctx := t.Context()
 	x := openMem(t, Options{Durability: NoSync})
@@ -63,7 +62,7 @@ func TestTimesOutOfRange(t *testing.T) {
 	for second := range 2 {
 		n, err := x.DeleteBefore(ctx, time.Unix(int64(second), 0))
 		if n != second || err != nil {
-			t.Errorf("%d documents are before second %d: %v", n, second, err)
+			t.Errorf("%d documents deleted before second %d: %v", n, second, err)
 		}
 	}
 	if n, err := x.Expire(ctx, Expiry{MaxAge: time.Hour}); n != 0 || err != nil {
@@ -71,12 +70,12 @@ func TestTimesOutOfRange(t *testing.T) {
 	}
 	if n, err := x.Expire(ctx, Expiry{MaxAge: -time.Hour}); n != 0 || err == nil ||
 		!strings.Contains(err.Error(), "MaxAge is -1h0m0s") {
-		t.Errorf("below 0: %d, %v", n, err)
+		t.Errorf("negative MaxAge: %d, %v", n, err)
 	}
 }
 
-// TestExpireDuringDeletions deletes documents while Expire reads the records. Expire must then
-// remove fewer documents, and the oldest ones.
+// TestExpireDuringDeletions deletes old documents while Expire reads the records. Expire must then
+// remove fewer documents, and only old ones.
 func TestExpireDuringDeletions(t *testing.T) {
 	const pass = 1000 // records that one pass reads
 	for _, c := range []struct {
@@ -107,7 +106,7 @@ func TestExpireDuringDeletions(t *testing.T) {
 			}
 		}
 		if got := int(x.Stats().Documents); got != left || n != pass-c.deletes-left || young != 800 {
-			t.Errorf("%+v: %d documents are left, not %d, %d of them young, and %d expired", c, got,
+			t.Errorf("%+v: %d documents remain, not %d; %d are young, and %d expired", c, got,
 				left, young, n)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// A crawler asks of every page whether it has stored one like it.
+// A crawler checks whether a page like the current one is stored.
 func Example() {
 	dir, err := os.MkdirTemp("", "neardup-example-")
 	if err != nil {
@@ -59,7 +59,7 @@ func Example() {
 	// http://b.example/ known
 }
 
-// Any 64-bit fingerprints will do, such as perceptual hashes of images.
+// The index accepts 64-bit fingerprints of any kind, such as perceptual hashes of images.
 func ExampleIndex_Query() {
 	dir, err := os.MkdirTemp("", "neardup-example-")
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestExpire draws clocks, recrawls and bounds, and compares the index with the model. Documents
-// over the bounds must be removed. If any are, documents within the last hundredth of the bounds
-// are removed too. Some indexes begin with documents without a record, which do not expire.
+// TestExpire compares an index with the model for random times, recrawls and bounds. Some indexes
+// begin with documents without a record, which do not expire.
 func TestExpire(t *testing.T) {
 	seed := testenv.Seed(t)
 	expired, idle := 0, 0
@@ -34,7 +33,7 @@ func TestExpire(t *testing.T) {
 		total := 0
 		for range 40 {
 			now = now.Add(time.Duration(rng.IntN(40)) * time.Second)
-			if rng.IntN(10) == 0 { // the clock is read back, or was ahead
+			if rng.IntN(10) == 0 { // the clock is set back
 				now = now.Add(-time.Duration(rng.IntN(400)) * time.Second)
 			}
 			if rng.IntN(3) > 0 {
@@ -70,9 +69,9 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// expiredModel returns the documents that Expire leaves. If a document is over MaxAge, Expire also
-// removes the documents within the last hundredth of MaxAge. It may do so if a document was over
-// MaxAge and was replaced, which the number of removed documents tells.
+// expiredModel returns the documents that Expire leaves. If a document is older than MaxAge, Expire
+// removes all documents older than 99 % of MaxAge. It may also do this if such a document was
+// replaced, which the number of removed documents shows.
 func expiredModel(
 	docs indextest.Documents, e index.Expiry, now time.Time, removed int,
 ) indextest.Documents {
@@ -99,7 +98,7 @@ func expiredModel(
 	return within(e.MaxAge * 99 / 100)
 }
 
-// addOld adds n documents at second 1000 and returns the index, whose clock shows second 5000.
+// addOld returns an index with n documents that were added at second 1000. Its clock shows 5000.
 func addOld(t *testing.T, n int) *index.Index {
 	t.Helper()
 	now := int64(1000)
@@ -109,25 +108,25 @@ func addOld(t *testing.T, n int) *index.Index {
 	return x
 }
 
-// TestExpireAgain tests that the next Expire removes the documents that an interrupted
-// DeleteBefore left, also if nothing was added in between.
-func TestExpireAgain(t *testing.T) {
+// TestExpireAfterInterruption tests that Expire removes the documents that an interrupted
+// DeleteBefore left, also if no document was added in between.
+func TestExpireAfterInterruption(t *testing.T) {
 	for round := range 20 {
 		x := addOld(t, 600)
 		cut := testhook.NewCountdown(int64(3 + 40*round))
 		first, err := x.DeleteBefore(cut, time.Unix(4000, 0))
 		if first < 600 && err == nil {
-			t.Fatalf("%d documents are removed without an error", first)
+			t.Fatalf("%d of 600 documents removed without an error", first)
 		}
 		rest, err := x.Expire(t.Context(), index.Expiry{MaxAge: 1000 * time.Second})
 		if err != nil || first+rest != 600 {
-			t.Errorf("cut short after %d documents: %d more, %v", first, rest, err)
+			t.Errorf("interrupted after %d documents: %d more, %v", first, rest, err)
 		}
 	}
 }
 
-// TestConcurrentExpiresKeepTheBound tests that concurrent calls of Expire do not remove more
-// documents than one call.
+// TestConcurrentExpiresKeepTheBound tests that concurrent calls of Expire together remove as many
+// documents as one call.
 func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 	for range 20 {
 		x := addOld(t, 300)
@@ -142,7 +141,7 @@ func TestConcurrentExpiresKeepTheBound(t *testing.T) {
 		}
 		must(t, calls.Wait())
 		if n := x.Stats().Documents; n != 50 || removed.Load() != 250 {
-			t.Fatalf("%d documents remain of 300, and %d were removed; want 50 and 250", n,
+			t.Fatalf("%d of 300 documents remain, and %d were removed; want 50 and 250", n,
 				removed.Load())
 		}
 	}

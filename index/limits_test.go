@@ -11,8 +11,8 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestTooLarge tests that documents over a limit are refused, and all documents of the same call.
-// So is a batch of a gigabyte.
+// TestTooLarge tests that a call with a document over a limit, or with a batch of a gigabyte,
+// stores no document.
 func TestTooLarge(t *testing.T) {
 	x := openMem(t, Options{Durability: NoSync})
 	key, scope := strings.Repeat("k", match.MaxKeyBytes), strings.Repeat("s", match.MaxScopeBytes)
@@ -32,7 +32,7 @@ func TestTooLarge(t *testing.T) {
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.300v", err)
 		}
-		if len(c.docs) > 2 { // CheckAndAddBatch commits some at a time
+		if len(c.docs) > 2 { // CheckAndAddBatch splits the batch into commits
 			continue
 		}
 		if _, err := x.CheckAndAddBatch(t.Context(), c.docs); !errors.Is(err, ErrTooLarge) {
@@ -42,11 +42,11 @@ func TestTooLarge(t *testing.T) {
 	if n := x.Stats().Documents; n > 0 {
 		t.Errorf("%d documents are stored", n)
 	}
-	must(t, x.Add(t.Context(), Document{Key: key, Scope: scope})) // the largest ones
+	must(t, x.Add(t.Context(), Document{Key: key, Scope: scope})) // the largest allowed values
 }
 
-// TestDocumentsWithoutText tests that an index of texts refuses documents without text, and all
-// documents of the same call. In an index without an analyzer, a fingerprint of 0 is valid.
+// TestDocumentsWithoutText tests that, in an index of texts, a call with a document without text
+// stores no document. In other indexes, a fingerprint of 0 is valid.
 func TestDocumentsWithoutText(t *testing.T) {
 	analyzer, err := fingerprint.NewAnalyzer(fingerprint.Options{})
 	must(t, err)
@@ -58,7 +58,7 @@ func TestDocumentsWithoutText(t *testing.T) {
 		"phash 64": nil, "": nil,
 	} {
 		fsys, asked := vfs.NewMem(), name
-		for range 2 { // made, and opened again with what it records
+		for range 2 { // a new index, then the index with the recorded analyzer
 			x := openMem(t, Options{Analyzer: asked, FS: fsys})
 			_, single := x.CheckAndAdd(t.Context(), empty)
 			_, batch := x.CheckAndAddBatch(t.Context(), []Document{other, empty})

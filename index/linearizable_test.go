@@ -13,31 +13,31 @@ import (
 	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
-// call is a call and its answer, or its effect on one site. Each document of a batch is a
-// separate call, since CheckAndAddBatch must do the same as CheckAndAdd for each document.
+// call is a call on one site, with its answer. Each document of a batch is a separate call, since
+// CheckAndAddBatch must do the same as CheckAndAdd for each document.
 type call struct {
 	site       int
 	start, end int64
 	said       []any // the call and its answer, for messages
 
-	// apply returns the documents after the call. It reports whether the answer is right if the
-	// call found docs.
+	// apply returns the documents after the call, and whether the answer is right, if the documents
+	// before the call are docs.
 	apply func(docs indextest.Documents) (indextest.Documents, bool)
 
 	ids []uint64 // IDs of the documents that the call stored
-	// IDs that the call certainly assigned; other IDs may be kept from earlier versions
+	// IDs that the call assigned for certain; the other ids may be kept from earlier versions
 	gave  []uint64
 	reads bool   // the call changes nothing and does not depend on durable data
 	holds bool   // the answer is right even if the call returned an error
 	batch int64  // equal for the documents of a batch
 	of    uint64 // the original of a duplicate in a batch
 
-	chain int // of duplicates of a batch that follow each other, or negative
-	turn  int // in the chain
+	chain int // chain of duplicates of a batch: see the function chain; negative: none
+	turn  int // position in the chain
 }
 
-// The state after a crash is read until afterAll. Calls that may not have happened before the
-// crash end later.
+// Times after all others. The documents after a crash are those at afterAll. Calls that may not
+// have happened before the crash end at never.
 const (
 	never    = math.MaxInt64
 	afterAll = never - 1
@@ -84,14 +84,15 @@ func (s state) step(c *call, ids []uint64) (bool, state) {
 	return right, after
 }
 
-// chain puts the duplicates of each batch into chains, and returns zero for each chain.
-// CheckAndAddBatch decides the documents of a batch in order. But it may find a duplicate of an
-// earlier stored document before it stores the other documents of the commit. The IDs of stored
-// documents give their order. Without chains, the search for an order may take forever.
+// chain puts the duplicates of each batch into chains, and returns a zero for each chain. The calls
+// of a chain happen in order, since CheckAndAddBatch decides the documents of a batch in order. The
+// duplicates of documents of other batches have their own chain, since CheckAndAddBatch may find
+// them before it stores the other documents of the commit. The IDs of stored documents determine
+// the order of these. Without chains, the search for an order may take forever.
 func chain(calls []*call) (turns []int) {
 	type key struct {
 		batch  int64
-		within bool // of duplicates of documents of the same batch
+		within bool // the originals are of the same batch
 	}
 	chains, givenBy := make(map[key]int), make(map[uint64]int64)
 	for _, c := range calls {

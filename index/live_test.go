@@ -34,7 +34,7 @@ func TestLiveAfterReopening(t *testing.T) {
 	for _, live := range []uint64{0, 100} {
 		x := index.OpenMem(t, index.Options{FS: fsys})
 		if n := x.Stats().Live; n != live {
-			t.Errorf("%d live, not %d", n, live)
+			t.Errorf("%d live documents, want %d", n, live)
 		}
 		must(t, x.Add(t.Context(), make([]index.Document, 100)...), x.Close())
 	}
@@ -56,8 +56,8 @@ func TestDocumentsAfterTheLastID(t *testing.T) {
 	}
 }
 
-// TestFrozenEpochIsPackedAgain tests that a compaction after an interrupted one packs the frozen
-// epoch as it was when it was frozen. Documents that were added later must be live afterwards.
+// TestFrozenEpochIsPackedAgain tests that the compaction after an interrupted one packs the frozen
+// epoch with the next ID of the moment when the epoch was frozen.
 func TestFrozenEpochIsPackedAgain(t *testing.T) {
 	opts := index.Options{FS: vfs.NewMem()}
 	x := index.OpenMem(t, opts)
@@ -86,9 +86,9 @@ func TestFrozenEpochIsPackedAgain(t *testing.T) {
 	}
 }
 
-// TestDeleteIDsOfBareDocuments deletes documents that have no record, in several commits, with
-// repeated IDs, by concurrent calls. Each document is removed once. A document that gets one of the
-// IDs during the calls is removed completely or stays.
+// TestDeleteIDsOfBareDocuments deletes documents without a record by concurrent calls, with
+// repeated IDs and in several commits. Each document must be removed and counted once. A document
+// that is added during the calls must be removed completely or remain.
 func TestDeleteIDsOfBareDocuments(t *testing.T) {
 	const bare = 3000
 	docs := index.Strangers(bare + 100)

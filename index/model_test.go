@@ -30,8 +30,8 @@ func openModelled(t *testing.T, opts index.Options) modelled {
 	return modelled{x, indextest.NewModel(indextest.RuleOf(opts, x.Plan().MaxDistance))}
 }
 
-// check compares the verdicts on a batch with the model, and returns them. It takes the times from
-// the index.
+// check compares the verdicts on a batch with the model, and returns them. The model uses the times
+// that the index assigns.
 func (m modelled) check(
 	t *testing.T, ctx context.Context, docs []index.Document,
 ) []index.Verdict {
@@ -94,7 +94,7 @@ func idsUpTo(n uint64) (ids []uint64) {
 	return ids
 }
 
-// fill adds bare documents.
+// fill adds documents that have only a fingerprint.
 func (m modelled) fill(t *testing.T, fps []uint64) {
 	t.Helper()
 	for chunk := range slices.Chunk(fps, 100_000) {
@@ -107,7 +107,7 @@ func (m modelled) fill(t *testing.T, fps []uint64) {
 	}
 }
 
-// query compares queries at every distance.
+// query compares the answers to queries at every distance.
 func (m modelled) query(t *testing.T, queries []uint64) {
 	t.Helper()
 	for _, q := range queries {
@@ -134,8 +134,8 @@ func (m modelled) compareCounts(t *testing.T) {
 	}
 }
 
-// TestEdgesOfWindows tests batches that have one document less than a window or a commit, exactly
-// as many, and one more. The last document repeats the first one, in the next window.
+// TestEdgesOfWindows tests calls with about as many documents as a window has. The last documents
+// of the checked batch are a recrawl and a copy of the first one.
 func TestEdgesOfWindows(t *testing.T) {
 	for _, n := range []int{1, 255, 256, 257, 513} {
 		m := openModelled(t, index.Options{MaxDistance: 1})
@@ -154,8 +154,8 @@ func TestEdgesOfWindows(t *testing.T) {
 	}
 }
 
-// TestCheckAndAddOverWindows runs a batch of several windows with chains of near
-// duplicates across their borders, against the model.
+// TestCheckAndAddOverWindows compares a batch of several windows with the model. Chains of
+// near-duplicates cross the borders of the windows.
 func TestCheckAndAddOverWindows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for i, keep := range []bool{false, true, false, true} {
@@ -179,8 +179,8 @@ func TestCheckAndAddOverWindows(t *testing.T) {
 	}
 }
 
-// TestSitesOneByOne compares batches of pages that share templates, with recrawls and deletions in
-// between, with the model, with each kind of Options.SiteTexts. The counts of duplicates survive a
+// TestSitesOneByOne compares batches of pages that share templates with the model, for several
+// values of Options.SiteTexts, with recrawls and deletions. The counts of duplicates must survive a
 // restart.
 func TestSitesOneByOne(t *testing.T) {
 	verdicts := make(map[string]int)
@@ -215,7 +215,7 @@ func TestSitesOneByOne(t *testing.T) {
 	t.Log(verdicts)
 	for _, what := range []string{"false new", "false duplicate", "true duplicate"} {
 		if verdicts[what] < 50 {
-			t.Errorf("%d times %s", verdicts[what], what)
+			t.Errorf("%d verdicts are %q", verdicts[what], what)
 		}
 	}
 }
@@ -245,8 +245,8 @@ func templatePage(rng *rand.Rand, seed uint64) index.Document {
 	return d
 }
 
-// TestQueryIsExactWithoutMultiIndex tests that the tables answer if the live entries no longer fit
-// in memory.
+// TestQueryIsExactWithoutMultiIndex tests queries while the live entries are searched in memory,
+// and after they no longer fit, when the tables are searched.
 func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 0))
 	plan, err := planning.Parse(
@@ -254,20 +254,20 @@ func TestQueryIsExactWithoutMultiIndex(t *testing.T) {
 	must(t, err)
 	m := openModelled(t, index.Options{Plan: plan, FilterBytes: 1 << 20})
 	var fps []uint64
-	held, given := false, false
+	fit, tooMany := false, false
 	for _, set := range testgen.Sets(rng, 4096) {
 		m.fill(t, set.Fingerprints)
 		fps = append(fps, set.Fingerprints...)
 		m.query(t, testgen.Queries(rng, fps, 8, 6))
-		held, given = held || m.HasNear(), given || !m.HasNear()
+		fit, tooMany = fit || m.HasNear(), tooMany || !m.HasNear()
 	}
-	if !held || !given {
-		t.Errorf("all in memory at first: %v, and not any more: %v", held, given)
+	if !fit || !tooMany {
+		t.Errorf("searched in memory: %v; searched in the tables: %v", fit, tooMany)
 	}
 }
 
-// TestQueryBatchBeyondItsLimits has more queries than one pass over the index answers, or more hits
-// than a pass keeps.
+// TestQueryBatchBeyondItsLimits tests more queries than one pass over the index answers, and more
+// hits than a pass keeps in memory.
 func TestQueryBatchBeyondItsLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 5))
 	m := openModelled(t, index.Options{})

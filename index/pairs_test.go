@@ -13,8 +13,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// eachJoin calls test with indexes of up to n documents, and with the rule of a join. The documents
-// have scopes, Shingles and lengths, or none, and many are near to others.
+// eachJoin calls test with indexes of up to n documents and with the options and the rule of a
+// join. Many documents are near others. Some have a scope, Shingles and a length.
 func eachJoin(t *testing.T, n int, test func(*Index, []Document, JoinOptions, match.Rule)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
@@ -49,23 +49,22 @@ func eachJoin(t *testing.T, n int, test func(*Index, []Document, JoinOptions, ma
 	}
 }
 
-// membersOf returns the IDs of a group. all are the documents of the index.
+// membersOf returns the IDs of a group, and checks the group. all are the documents of the index.
 func membersOf(t *testing.T, all []Document, g *Group) (ids []uint64) {
 	t.Helper()
 	for d, err := range g.All() {
 		if must(t, err); d != all[d.ID-1] {
-			t.Errorf("a group has %+v, not %+v", d, all[d.ID-1])
+			t.Errorf("a group has %+v, want %+v", d, all[d.ID-1])
 		}
 		ids = append(ids, d.ID)
 	}
 	if len(ids) != g.Documents || ids[0] != g.ID || !slices.IsSorted(ids) {
-		t.Errorf("a group of %d documents, with %v: it has %v", g.Documents, g.Document, ids)
+		t.Errorf("a group of %d documents, with %v, has the IDs %v", g.Documents, g.Document, ids)
 	}
 	return ids
 }
 
-// TestPairsMatchBruteForce tests that every pair of documents that match is in one pair of
-// groups.
+// TestPairsMatchBruteForce tests that every pair of matching documents is in one pair of groups.
 func TestPairsMatchBruteForce(t *testing.T) {
 	eachJoin(t, 400, func(x *Index, docs []Document, o JoinOptions, rule match.Rule) {
 		want, got := map[[2]uint64]int{}, map[[2]uint64]int{}
@@ -88,7 +87,7 @@ func TestPairsMatchBruteForce(t *testing.T) {
 						continue
 					}
 					if _, twice := got[ids]; twice {
-						t.Errorf("%v are a pair twice", ids)
+						t.Errorf("the pair %v is found twice", ids)
 					}
 					got[ids] = p.Distance
 				}
@@ -100,8 +99,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 	})
 }
 
-// naiveClusters joins documents until nothing changes, or assigns each to the first kept document
-// that it matches.
+// naiveClusters merges clusters that have a pair of matching documents until none remain. With
+// stars, it assigns each document to the first star whose first document it matches.
 func naiveClusters(docs []Document, rule match.Rule, stars bool) (clusters [][]uint64) {
 	owner := make([]int, len(docs))
 	for i := range docs {
@@ -155,8 +154,8 @@ func TestClustersMatchBruteForce(t *testing.T) {
 	})
 }
 
-// TestStarsOfALongChain uses a chain in which neighbours differ in one bit. Comparing each member
-// with all kept ones would take n*n/4 comparisons, so its pairs are sorted.
+// TestStarsOfALongChain tests both methods for stars with a chain in which neighbours differ in one
+// bit. Comparing members with all stars would take n*n/4 comparisons, so the pairs are sorted.
 func TestStarsOfALongChain(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 4))
 	for _, n := range []int{10, 65, 3000} {

@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testhook"
 )
 
-// TestRecheckAtCommit tests that writes of other calls between the snapshot of a window and its
-// commit affect its verdict.
+// TestRecheckAtCommit tests that a verdict takes into account the writes of other calls between the
+// snapshot of a window and its commit.
 func TestRecheckAtCommit(t *testing.T) {
 	ctx := t.Context()
 	stored := index.Document{Key: "stored", Fingerprint: 1 << 20}
@@ -45,8 +45,8 @@ func TestRecheckAtCommit(t *testing.T) {
 			index.Document{Key: "page", Fingerprint: 1<<20 | 1, Tokens: 100},
 			add(index.Document{Key: "stored", Fingerprint: 1 << 20, Tokens: 1000}), index.New, ""},
 	} {
-		// The others write just before or just after the snapshot is taken, or when the verdict is
-		// decided. If sites are ignored, a removal matters only to the documents that match it.
+		// The other call writes just before or just after the snapshot is opened, or when the
+		// verdict is decided. If sites are ignored, only removals of matches are rechecked.
 		for n := range 6 {
 			when, siteTexts := n%3, []int{0, -1}[n/3]
 			x := index.OpenMem(t, index.Options{SiteTexts: siteTexts})
@@ -65,7 +65,7 @@ func TestRecheckAtCommit(t *testing.T) {
 				if asks++; when == 2 && asks == 3 { // after the first search
 					write()
 				}
-			}}, []index.Document{c.doc, // a second one, so that the snapshot is taken first
+			}}, []index.Document{c.doc, // with a second document, the snapshot is opened first
 				{Key: "another", Fingerprint: 0x5555 << 44}})
 			must(t, err)
 			x.AroundView(nil)
@@ -77,9 +77,9 @@ func TestRecheckAtCommit(t *testing.T) {
 	}
 }
 
-// TestWritesBetweenCommits tests that the writes of other calls during a window affect its document
-// 200: before the first commit of the window, or after document 10 was committed. This must also
-// hold if the index does not list all writes.
+// TestWritesBetweenCommits tests that the verdict on document 200 of a window takes into account
+// writes of other calls: before the first commit of the window, or after document 10 was committed.
+// This must also hold if the index does not list all writes.
 func TestWritesBetweenCommits(t *testing.T) {
 	docs := index.Strangers(260)
 	window, stored := docs[:256], docs[256:] // the stored documents have the IDs 1 to 4
@@ -89,7 +89,7 @@ func TestWritesBetweenCommits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		late   bool // document 10 matches and is committed; else the stored document 1 matches
-		listed int  // number of writes
+		listed int  // number of recent writes that the index lists
 		remove []uint64
 		add    []index.Document
 		of     fingerprint.Digest // of the original; 0: the verdict is New
@@ -114,7 +114,7 @@ func TestWritesBetweenCommits(t *testing.T) {
 			asked, written := 0, false
 			ctx := testhook.WithParts(t.Context(), 8, 32)
 			verdicts, err := x.CheckAndAddBatch(index.WhenAsked{ctx, func() {
-				// the second time is after the snapshot is taken
+				// the second check is after the snapshot is opened
 				if asked++; written || asked < 2 || c.late && x.Stats().Documents != 4+64 {
 					return
 				}

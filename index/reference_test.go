@@ -21,7 +21,7 @@ func mustPlan(t testing.TB, design string, k int) *plan.Plan {
 	return p
 }
 
-// openMem opens an index in memory, as openAt does.
+// openMem is like openAt, for an index in memory.
 func openMem(t testing.TB, opts Options) *Index {
 	t.Helper()
 	if opts.FS == nil {
@@ -48,14 +48,14 @@ func openAt(t testing.TB, dir string, opts Options) *Index {
 	return x
 }
 
-// OpenMem opens an index in memory without Sync, as openMem does.
+// OpenMem is like openMem, without Sync.
 func OpenMem(t testing.TB, opts Options) *Index {
 	t.Helper()
 	opts.Durability = NoSync
 	return openMem(t, opts)
 }
 
-// Injecting returns a file system that calls f before each operation, which fails with its error.
+// Injecting returns a file system that calls f before each operation and returns its error.
 func Injecting(fsys vfs.FS, f func(errorfs.Op) error) vfs.FS {
 	return errorfs.Wrap(fsys, errorfs.InjectorFunc(f))
 }
@@ -71,7 +71,7 @@ func (c WhenAsked) Err() error {
 	return c.Context.Err()
 }
 
-// Strangers are documents that are near to nothing.
+// Strangers returns n documents that are not near any other document.
 func Strangers(n int) []Document {
 	rng := rand.New(rand.NewPCG(77, 77))
 	docs := make([]Document, n)

@@ -7,8 +7,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestRemovedIDs draws removals and snapshots, and looks up IDs. An answer of removed or notRemoved
-// must be right for the snapshot. In a snapshot of all removals, there must be no other answer.
+// TestRemovedIDs looks up IDs in random snapshots after random removals. The answers removed and
+// notRemoved must be right for the snapshot. In a snapshot of all removals, lookUp must not return
+// maybeRemoved.
 func TestRemovedIDs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	r, position := newRemovedIDs(), uint64(1)
@@ -34,16 +35,16 @@ func TestRemovedIDs(t *testing.T) {
 			if r.lookUp(id+1, snapshot) != notRemoved && at[id+1] == 0 {
 				t.Fatalf("ID %d was never removed", id+1)
 			}
-			break // any one
+			break // one ID in random order
 		}
 	}
 	if n := r.count(); n != uint64(len(at)) || r.bytes() > 4*int64(n)+1<<20 {
-		t.Errorf("%d IDs in %d bytes, of %d", n, r.bytes(), len(at))
+		t.Errorf("%d of %d IDs in %d bytes", n, len(at), r.bytes())
 	}
 }
 
-// TestRemovedIDsWhileTheyAreLoaded tests that no ID counts as not removed until all stored IDs
-// are read.
+// TestRemovedIDsWhileTheyAreLoaded tests that lookUp returns maybeRemoved until all stored IDs are
+// read.
 func TestRemovedIDsWhileTheyAreLoaded(t *testing.T) {
 	read := make(chan bool)
 	r := newRemovedIDs()

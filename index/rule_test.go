@@ -7,8 +7,8 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// TestRuleOfTheOptions tests which rule of package match an index uses, and a join with options of
-// its own. The model checks verdicts and queries.
+// TestRuleOfTheOptions tests the rule of a join, which depends on Options and JoinOptions. The
+// tests with the model check the rule of verdicts and queries.
 func TestRuleOfTheOptions(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -37,9 +37,9 @@ func TestRuleOfTheOptions(t *testing.T) {
 	}
 }
 
-// TestScopesThatMeet stores a document that has the stored fingerprint of another scope. It must
-// not match the documents of that scope.
-func TestScopesThatMeet(t *testing.T) {
+// TestEqualStoredFingerprints stores a document without a scope. Its stored fingerprint equals that
+// of a page in a scope. The two must not match.
+func TestEqualStoredFingerprints(t *testing.T) {
 	x := openMem(t, Options{})
 	page := Document{Fingerprint: 7, Scope: "s"}
 	must(t, x.Add(t.Context(), Document{Fingerprint: fingerprint.Fingerprint(storedOf(&page))}))

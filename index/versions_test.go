@@ -40,7 +40,7 @@ func storedDocuments() []index.Document {
 		{Fingerprint: 0xffffffffffffffff},
 		{Key: "страница", Fingerprint: 0},
 	}
-	for range 40 { // a posting that is a bitmap
+	for range 40 { // so many IDs are stored as a bitmap
 		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
 	}
 	docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, match.MaxTokens
@@ -57,8 +57,8 @@ func storedTime(id uint64) time.Time {
 	return added
 }
 
-// writeStored makes an index in which everything is packed, frozen and live: most
-// documents are packed, and some were added and deleted since.
+// writeStored writes an index with packed, frozen and live entries. Most documents are packed, and
+// some were added and deleted later.
 func writeStored(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
@@ -82,7 +82,7 @@ func writeStored(t *testing.T, dir string) {
 	change(func(x *index.Index) error { return x.Add(ctx, docs[40:len(docs)-1]...) })
 	change(func(x *index.Index) error { return x.Add(ctx, docs[len(docs)-1]) })
 	opts.MaxDistance = 0
-	cut := errors.New("cut short")
+	cut := errors.New("interrupted")
 	change(func(x *index.Index) error { // this freezes the documents added so far
 		err := rewrite.Repack(ctx, x, func(context.Context,
 			rewrite.Frozen) (rewrite.Packed, error) {
@@ -102,8 +102,8 @@ func writeStored(t *testing.T, dir string) {
 	})
 }
 
-// TestStoredFormat opens a stored index for reading, which must not change a byte, and for
-// writing. All documents must be found.
+// TestStoredFormat opens a stored index read-only, which must not change a byte, and for writing.
+// All documents must be found.
 func TestStoredFormat(t *testing.T) {
 	if os.Getenv("NEARDUP_WRITE_FORMAT") != "" {
 		writeStored(t, storedDir)
@@ -148,9 +148,9 @@ func checkStored(x *index.Index) error {
 	return errors.Join(m.Compare(x), m.Query(x, query, 2, 2), indextest.Problems(x))
 }
 
-// TestRefusedFormats tests that an index of any other format is refused with both numbers. A
-// malformed plan, or a plan that misses matches, is damage. The tests of package store cover other
-// damage.
+// TestRefusedFormats tests that Open returns ErrVersion and both format numbers for any other
+// format, and ErrCorrupt for a malformed plan or a plan that misses matches. The tests of package
+// store cover other damage.
 func TestRefusedFormats(t *testing.T) {
 	type refused struct {
 		key, value string

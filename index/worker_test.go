@@ -26,7 +26,7 @@ type worker struct {
 // method makes one call with random arguments.
 type method func(*worker, context.Context) ([]*call, error)
 
-// mix has how many of 100 calls are made by each method.
+// mix has the number of calls of each method, of 100 calls.
 type mix []struct {
 	often int
 	call  method
@@ -45,8 +45,8 @@ var (
 		{1, (*worker).deleteBefore}, {2, (*worker).checkpoint}}
 )
 
-// call makes one call, sometimes with a context that ends at a random moment. A call that fails
-// must change nothing.
+// call makes one call, sometimes with a context that ends at a random moment, and records it. A
+// call that fails must change nothing, unless its field holds is set.
 func (k *worker) call(ctx context.Context, m mix) error {
 	if k.rng.IntN(16) == 0 {
 		limited, cancel := context.WithTimeout(ctx, time.Duration(k.rng.IntN(400))*time.Microsecond)
@@ -85,8 +85,8 @@ func (k *worker) site() (int, *site) {
 	return n, k.w.sites[n]
 }
 
-// draw returns a random document of a site. For some time most documents are of one group, so
-// that many calls search for a document that is being stored. Then it changes to the next group.
+// draw returns a random document of a site. At any time, most documents are of the same group, so
+// that many calls search for a document that is being stored. The group changes over time.
 func (k *worker) draw(s *site) index.Document {
 	group := s.groups[k.w.clock.Load()/20%int64(len(s.groups))]
 	if k.rng.IntN(4) == 0 {
@@ -115,9 +115,9 @@ func (k *worker) draw(s *site) index.Document {
 	return d
 }
 
-// model returns the model of an index that has these documents and assigns this ID next.
+// model returns the model of an index with these documents, in which next is the next ID.
 func (k *worker) model(docs indextest.Documents, next uint64, now time.Time) *indextest.Model {
-	if docs.Has(next) { // only an earlier version may have the ID
+	if docs.Has(next) { // the ID of an earlier version, which the call keeps
 		next = 0
 	}
 	return &indextest.Model{Rule: k.w.rule, Docs: slices.Clip(docs), NextID: next, Now: now}
@@ -158,7 +158,7 @@ func (k *worker) checkAndAddBatch(ctx context.Context) (calls []*call, err error
 		}
 		docs[i], sites[i] = k.draw(s), n
 		if (len(docs) > largeBatch || few) && k.rng.IntN(8) > 0 {
-			docs[i].Key = "" // a repeated key ends a group of documents that are searched together
+			docs[i].Key = "" // a repeated key ends a window
 		}
 	}
 	if k.rng.IntN(2) == 0 {
@@ -191,7 +191,7 @@ func (k *worker) add(ctx context.Context) ([]*call, error) {
 	slices.Sort(c.ids)
 	c.ids = slices.Compact(c.ids)
 	c.apply = func(there indextest.Documents) (indextest.Documents, bool) {
-		next := uint64(0) // the first ID that is new; the IDs of one call are consecutive
+		next := uint64(0) // the first new ID; the new IDs of a call are consecutive
 		for _, id := range c.ids {
 			if next == 0 && !there.Has(id) {
 				next = id
@@ -227,15 +227,15 @@ func (k *worker) delete(ctx context.Context) ([]*call, error) {
 	for _, i := range k.rng.Perm(len(s.keys))[:1+k.rng.IntN(2)] {
 		keys = append(keys, s.keys[i])
 	}
-	keys = append(keys, keys[0]) // one key occurs twice
+	keys = append(keys, keys[0]) // a repeated key
 	deleted, err := k.w.index.Delete(ctx, keys...)
 	return []*call{removal(n, deleted, func(d *index.Document) bool {
 		return slices.Contains(keys, d.Key)
 	}, "Delete", keys)}, err
 }
 
-// deleteIDs deletes a single document. If calls are nested, it often is one of the newest
-// documents, which the outer call may have stored. This document may be of any site.
+// deleteIDs deletes one document. If calls are nested, this is often one of the newest documents,
+// of any site, which the outer call may have stored.
 func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
 	n, s := k.site()
 	s.mu.Lock()
@@ -259,7 +259,7 @@ func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
 	return calls, err
 }
 
-// deleteBefore deletes the documents that are older than some seconds, or an hour, in one commit.
+// deleteBefore deletes documents in one commit: those older than some seconds, or than an hour.
 func (k *worker) deleteBefore(context.Context) ([]*call, error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	// more than 256 documents take several commits
@@ -272,7 +272,7 @@ func (k *worker) deleteBefore(context.Context) ([]*call, error) {
 	}, "DeleteBefore", before), err
 }
 
-// asks makes some queries of one snapshot, each with its own limit.
+// asks makes a call of queries in one snapshot, with the same random limit and distance.
 func (k *worker) asks(
 	queries int, ask func([]index.Query) ([][]index.Match, error),
 ) ([]*call, error) {

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// length returns how much of something to do: under the race detector, by default, with NEARDUP_CI
-// and with NEARDUP_LONG.
+// length returns one of its arguments: the length of a test under the race detector, by default,
+// with NEARDUP_CI or with NEARDUP_LONG.
 func length(race, usual, ci, long int) int {
 	if testenv.Race && !testenv.Long() {
 		return race
@@ -40,19 +40,18 @@ func TestConcurrentHistories(t *testing.T) {
 		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000)))
 }
 
-// TestNestedHistories makes calls within other calls, at moments that chance hardly ever finds:
-// when the outer call checks its context, just before and after it takes a snapshot or applies a
-// commit, and before each file operation of a compaction or a checkpoint. Some order of the calls
+// TestNestedHistories makes calls within other calls, at moments that are rare between goroutines:
+// when the outer call checks its context, just before and after it opens a view or applies a
+// commit, and before it creates a file of a compaction or a checkpoint. Some order of the calls
 // must explain every answer.
 func TestNestedHistories(t *testing.T) {
 	worlds(t, true, false,
 		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000)))
 }
 
-// TestConcurrentCrashHistories does the same with a slow disk, and the machine stops at any
+// TestConcurrentCrashHistories is like TestConcurrentHistories, with a slow disk and crashes at any
 // moment. The remaining documents must be the result of all acknowledged calls and some of the
-// unfinished calls. This includes the documents that verdicts name, and the content of
-// checkpoints.
+// unfinished calls. This includes the documents that verdicts name, and the content of checkpoints.
 func TestConcurrentCrashHistories(t *testing.T) {
 	worlds(t, false, true,
 		testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000)))
@@ -63,7 +62,7 @@ func worlds(t *testing.T, nested, crash bool, want int) {
 	t.Parallel()
 	seed, done, n := testenv.Seed(t), 0, uint64(0)
 	plans := roundPlans
-	// Single calls reach each other best on few sites. Under the race detector, a world with large
+	// Nested calls conflict most often on few sites. Under the race detector, a world with large
 	// batches and without live entries in memory takes minutes.
 	if nested || testenv.Race && !testenv.Long() {
 		plans = plans[:3]
@@ -107,11 +106,11 @@ type site struct {
 	ids   []uint64 // recent IDs, for deletions
 }
 
-// A world is an index and its expected content. Many goroutines call the index concurrently, with
-// shared keys, scopes and groups of near-duplicates. The index is accepted only if it is
-// linearizable: some order of the calls, each between its begin and its end, must explain every
-// answer. After a crash, the index must equal the result of such an order of all acknowledged
-// calls and some of the unfinished calls.
+// world is an index and its expected content. Many goroutines call the index concurrently, with
+// shared keys, scopes and groups of near-duplicates. The index must be linearizable: some order of
+// the calls, each between its start and its end, must explain every answer. After a crash, the
+// index must equal the result of such an order of all acknowledged calls and some of the unfinished
+// calls.
 type world struct {
 	options index.Options
 	index   *index.Index
@@ -144,7 +143,7 @@ type place struct {
 type checkpoint struct {
 	dir        string
 	start, end int64
-	holds      []indextest.Documents // documents of each site, set when all calls have ended
+	holds      []indextest.Documents // documents per site, set after all calls have ended
 }
 
 // begin opens an index in memory with random options.
@@ -181,15 +180,15 @@ func (w *world) open() (err error) {
 	if w.index, err = index.Open(w.dir, &w.options); err != nil {
 		return err
 	}
-	if w.rng.IntN(2) == 0 { // so few that the index does not know the writes of others
+	if w.rng.IntN(2) == 0 { // too few to list all writes of other calls
 		w.index.ListWrites(1 + w.rng.IntN(20))
 	}
 	w.rule = indextest.RuleOf(w.options, w.index.Plan().MaxDistance)
 	return nil
 }
 
-// compact compacts the open index. Now and then it starts two compactions, of which one waits for
-// the other.
+// compact compacts the open index. It sometimes starts two compactions, of which one waits for the
+// other.
 func (w *world) compact(ctx context.Context, rng *rand.Rand) error {
 	var group errgroup.Group
 	for range 1 + rng.IntN(4)/3 {
@@ -215,8 +214,8 @@ func (w *world) betweenRounds(ctx context.Context) error {
 	return errors.Join(err, w.open())
 }
 
-// newSites adds n sites, and returns their numbers. If there are few sites, each gets enough groups
-// for its whole life.
+// newSites adds n sites, and returns their numbers. If n is small, each gets enough groups of
+// near-duplicates for all rounds.
 func (w *world) newSites(n int) (numbers []int) {
 	for range n {
 		number := len(w.sites)
@@ -254,8 +253,8 @@ type roundPlan struct{ Sites, Calls, Batch int }
 // largeBatch is the size from which a batch hardly ever repeats a key.
 const largeBatch = 64
 
-// roundPlans has rounds of single calls on few sites and rounds of batches on many sites. Some
-// batches are larger than the index compares document by document.
+// roundPlans has rounds of mostly single calls on few sites, and rounds of large batches on many
+// sites.
 var roundPlans = []roundPlan{{2, 40, 6}, {4, 60, 6}, {8, 60, 20}, {400, 4, 250}}
 
 // round lets all workers call the index. It then compares the answers, the stored documents and
@@ -334,7 +333,7 @@ func (w *world) keepCompacting(over context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// settle compares the index with the model and makes its content the start of the next round.
+// settle compares the index with the model. The content of the index starts the next round.
 func (w *world) settle() error {
 	left, err := w.look(w.index)
 	if err != nil {
@@ -378,7 +377,7 @@ func (w *world) settle() error {
 	return nil
 }
 
-// look returns the documents of each site. It verifies the index.
+// look verifies the index, and returns the documents of each site.
 func (w *world) look(x *index.Index) ([]indextest.Documents, error) {
 	sites, err := w.documents(context.Background(), x)
 	if err := errors.Join(indextest.Problems(x), err); err != nil {
@@ -424,20 +423,20 @@ func (w *world) documents(
 	return sites, nil
 }
 
-// nest makes calls within other calls: when the outer call checks its context, takes a snapshot,
-// commits, or writes a file of a compaction or a checkpoint. Such histories depend on chance only
-// by their seed, and reach moments that hardly ever occur between goroutines.
+// nest makes calls within other calls: when the outer call checks its context, opens a view,
+// commits, or creates a file of a compaction or a checkpoint. The seed determines these moments,
+// which are rare between goroutines.
 type nest struct {
 	inner *worker
 	rng   *rand.Rand
 	calls sync.WaitGroup
-	mu    sync.Mutex // held during an inner call, which gets no calls within
+	mu    sync.Mutex // held during an inner call, which makes no further inner calls
 	left  int        // moments until the next inner call
 	err   error
 }
 
-// innerPatience is how long an outer call waits for an inner one, which may itself wait for the
-// outer call to release a lock.
+// innerPatience is how long an outer call waits for an inner call. The inner call may wait for a
+// lock that the outer call holds.
 const innerPatience = 2 * time.Millisecond
 
 // hook sometimes makes an inner call. The nest may be nil.

@@ -16,7 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/indextest"
 )
 
-// crashes records the files that crashes would leave during concurrent calls.
+// crashes simulates crashes during concurrent calls, and keeps the remaining files.
 type crashes struct {
 	w    *world
 	disk *crashfs.FS
@@ -30,12 +30,12 @@ type crashes struct {
 
 // moment is a crash at a time of the clock of a world.
 type moment struct {
-	before, after int64 // calls that ended before, or began after, did so for certain
-	percent       int   // share of the unsynced data that survives
+	before, after int64 // the crash was after the time before, and before the time after
+	percent       int   // percentage of the unsynced data that survives
 	left          *crashfs.FS
 }
 
-// mostMoments bounds the crashes of a round, whose files are all in memory.
+// mostMoments bounds the number of crashes of a round, since all their files are in memory.
 const mostMoments = 16
 
 func newCrashes(w *world) *crashes {
@@ -66,7 +66,7 @@ func isSync(op errorfs.Op) bool {
 		op.Kind == errorfs.OpFileSyncTo
 }
 
-// take simulates a crash now, unless there were enough.
+// take simulates a crash now, unless the round has enough crashes.
 func (c *crashes) take() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *crashes) take() {
 	}
 }
 
-// run begins or ends the time of crashes, with a crash.
+// run starts or stops the crashes of before. It also simulates a crash itself.
 func (c *crashes) run(running bool) {
 	c.take()
 	c.mu.Lock()
@@ -90,7 +90,7 @@ func (c *crashes) run(running bool) {
 	c.running = running
 }
 
-// check opens the index that each crash left.
+// check checks the index that each crash left.
 func (c *crashes) check() error {
 	for _, m := range c.taken {
 		if err := c.w.afterCrash(m); err != nil {
@@ -135,7 +135,7 @@ func (w *world) afterCrash(m *moment) error {
 		}
 		holds, err := w.lookAt(m.left, c.dir)
 		if err != nil || !slices.EqualFunc(holds, c.holds, slices.Equal[indextest.Documents]) {
-			return fmt.Errorf("a checkpoint of before holds %v, not %v: %w", holds, c.holds, err)
+			return fmt.Errorf("an earlier checkpoint has %v, not %v: %w", holds, c.holds, err)
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (w *world) afterCrash(m *moment) error {
 type loss struct {
 	*moment
 	durable int64 // calls that ended before this time are durable
-	// next ID after the crash, which tells for each added document whether it survived
+	// next ID after the crash; documents with smaller IDs survived
 	next uint64
 	kept int64 // calls that ended before this time precede a surviving change
 	lost int64 // calls that began after this time follow a lost change
@@ -186,7 +186,7 @@ func (l *loss) take(calls []*call, c *call) ([]*call, error) {
 	if len(c.gave) > 0 {
 		survives = slices.Max(c.gave) < l.next
 		if must && !survives || slices.Min(c.gave) < l.next && !survives {
-			return nil, fmt.Errorf("the next ID is %d, and lost is %+v", l.next, c.said)
+			return nil, fmt.Errorf("the next ID is %d, but this call is lost: %+v", l.next, c.said)
 		}
 	}
 	cut := *c
