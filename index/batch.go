@@ -115,8 +115,8 @@ const (
 	answersAhead = 4
 )
 
-// answer yields the answers to the queries start to end-1. Its workers run ahead of the loop. more
-// is false if the loop has ended.
+// answer yields the answers to queries[start:end]. Its workers run ahead of the loop. more is false
+// if the loop has ended.
 func answer(
 	ctx context.Context, readers []*reader, start, end int,
 	matches func(context.Context, *reader, int) ([]Match, error), yield func(Answer) bool,

@@ -289,7 +289,7 @@ func (w *window) search(ctx context.Context, readers []*reader) iter.Seq2[int, e
 		})
 }
 
-// searchPart sets the hits of the documents from to to-1.
+// searchPart sets the hits of docs[from:to].
 func (w *window) searchPart(ctx context.Context, r *reader, from, to int) (searched int, _ error) {
 	for i := from; i < to; i++ {
 		hits, err := r.search(ctx, storedOf(&w.docs[i]), r.x.plan.MaxDistance)
@@ -352,7 +352,7 @@ func (w *window) decide(ctx context.Context, r *reader, i int) error {
 }
 
 // match returns the document that document i is a duplicate of, or nil. The Origin of the result is
-// its position in the window, or -1 if a snapshot of the index has the document.
+// its position in the window, or -1 if the document is from the snapshot of the reader.
 func (w *window) match(ctx context.Context, r *reader, i int) (*match.Candidate, error) {
 	doc, rule := &w.docs[i], w.x.rule
 	search := match.NewSearch(rule, w.x.opts.siteTexts(), doc, w.textsOf)
@@ -423,8 +423,8 @@ func (w *window) textsOf(c *match.Candidate) (duplicates.Texts, error) {
 	return texts | stored.Texts, err
 }
 
-// commit commits the documents from to to-1. If recent writes of other calls may change a verdict
-// on them, it first decides them again in the newest state, which cannot change under the commit
+// commit commits docs[from:to]. If recent writes of other calls may change a verdict on these
+// documents, it first decides them again in the newest state, which cannot change under the commit
 // lock. The window must then end, since its other documents were searched in an older state.
 func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error) {
 	x := w.x
@@ -460,8 +460,8 @@ func (w *window) commit(ctx context.Context, from, to int) (ends bool, err error
 	return ends, nil
 }
 
-// affected reports whether writes of other calls since the snapshot may change a verdict on the
-// documents from to to-1.
+// affected reports whether writes of other calls since the snapshot may change a verdict on
+// docs[from:to].
 func (w *window) affected(from, to int) bool {
 	writes, known := w.x.recent.since(w.since)
 	if !known {
@@ -486,8 +486,8 @@ func (w *window) affected(from, to int) bool {
 	return false
 }
 
-// decideAgain searches for the documents from to to-1 and decides them, in the newest state. The
-// earlier documents of the window are committed. The commit lock must be held.
+// decideAgain searches for docs[from:to] and decides them, in the newest state. The earlier
+// documents of the window are committed. The commit lock must be held.
 func (w *window) decideAgain(ctx context.Context, from, to int) (err error) {
 	w.change, w.kept, w.fingerprints = change{}, nil, nil
 	clear(w.superseded)
