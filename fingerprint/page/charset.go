@@ -11,13 +11,13 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// prescanBytes is how far into a page a meta element may declare the encoding. The
-// HTML standard says 1024, but many real pages put it later.
+// prescanBytes is the number of bytes in which a meta element may declare the encoding. The HTML
+// standard says 1024, but many pages declare it later.
 const prescanBytes = 16 << 10
 
-// minSequences is the number of multi-byte UTF-8 sequences that valid UTF-8 must hold
-// to overrule a declared multi-byte encoding. Two or three characters of GBK can be
-// valid UTF-8 by chance. One sequence overrules a single-byte encoding.
+// minSequences is the number of multi-byte UTF-8 sequences that overrule a declared multi-byte
+// encoding. Two or three characters of GBK can be valid UTF-8 by chance. One sequence overrules a
+// single-byte encoding.
 const minSequences = 4
 
 // decode converts body to UTF-8 and returns the name of the encoding that body was in.
@@ -25,10 +25,10 @@ const minSequences = 4
 // is the first of these that applies:
 //
 //  1. the encoding of a byte order mark. The mark is dropped;
-//  2. UTF-8 if all of body is valid UTF-8, whatever is declared, since text in another
-//     encoding is hardly ever valid UTF-8. Only 4 characters that are not ASCII overrule
-//     a declared multi-byte encoding. ASCII that holds escape or zero bytes, as
-//     ISO-2022-JP and UTF-16 do, overrules no declaration;
+//  2. UTF-8 if all of body is valid UTF-8, since text in another encoding is rarely valid
+//     UTF-8. This overrules a declaration, but it takes 4 characters that are not ASCII to
+//     overrule a multi-byte encoding. ASCII with escape or zero bytes, as in ISO-2022-JP
+//     and UTF-16, overrules no declaration;
 //  3. the charset of contentType, the HTTP header;
 //  4. the first meta element that declares one, in the first 16 KiB;
 //  5. the encoding of an XML declaration;
@@ -37,9 +37,9 @@ const minSequences = 4
 //  8. the encoding that detect recognizes, or windows-1252.
 //
 // A declared UTF-8 does not apply if more bytes of body are invalid than characters are
-// valid. A declared UTF-16 does not apply if the first 1024 bytes have no zero byte. An
-// unknown name is no declaration, and neither is a name that the Encoding Standard maps
-// to "replacement". Bytes that are wrong in the encoding become U+FFFD.
+// valid. A declared UTF-16 does not apply if the first 1024 bytes have no zero byte. Names
+// that are unknown, or that the Encoding Standard maps to "replacement", are ignored. Bytes
+// that are invalid in the encoding become U+FFFD.
 func decode(body []byte, contentType string) ([]byte, string) {
 	valid := utf8.Valid(body)
 	e, name := determine(body, contentType, valid)
@@ -56,7 +56,7 @@ func decode(body []byte, contentType string) ([]byte, string) {
 		}
 	}
 	decoded, err := e.NewDecoder().Bytes(body)
-	if err != nil { // no decoder of the standard gives one; never lose a page to it
+	if err != nil { // not with the decoders of the Encoding Standard
 		decoded = body
 	}
 	return validUTF8(decoded), name
@@ -115,8 +115,7 @@ type utf8Count struct {
 	cutOff    int // bytes at the end that may have been the beginning of a sequence
 }
 
-// countUTF8 counts until there are enough sequences. It passes over ASCII eight bytes at
-// a time.
+// countUTF8 counts up to the given number of sequences. It reads ASCII eight bytes at a time.
 func countUTF8(b []byte, enough int) (n utf8Count) {
 	for i := 0; i < len(b) && n.sequences < enough; {
 		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:])&0x8080808080808080 == 0 {
@@ -174,7 +173,7 @@ func xmlLabel(body []byte) string {
 		return ""
 	}
 	label, _, _ := bytes.Cut(value[1:], value[:1])
-	return sixteenIsEight(string(label))
+	return withoutUTF16(string(label))
 }
 
 // metaLabel returns the encoding label of the first meta element that has one.
@@ -204,7 +203,7 @@ func tagLabel(z *html.Tokenizer) string {
 		key, value, more = z.TagAttr()
 		switch string(key) {
 		case "charset":
-			return sixteenIsEight(string(value))
+			return withoutUTF16(string(value))
 		case "http-equiv":
 			pragma = pragma || bytes.EqualFold(value, []byte("content-type"))
 		case "content":
@@ -214,19 +213,19 @@ func tagLabel(z *html.Tokenizer) string {
 	if !pragma {
 		return ""
 	}
-	return sixteenIsEight(labelIn(content))
+	return withoutUTF16(labelIn(content))
 }
 
-// sixteenIsEight follows the HTML standard: a declaration that could be read as ASCII is
-// not in the UTF-16 that it declares.
-func sixteenIsEight(label string) string {
+// withoutUTF16 replaces UTF-16 by UTF-8, as the HTML standard requires: a declaration that was read
+// as ASCII is not in UTF-16.
+func withoutUTF16(label string) string {
 	if _, name := charset.Lookup(label); name == "utf-16le" || name == "utf-16be" {
 		return "utf-8"
 	}
 	return label
 }
 
-// labelIn returns the charset parameter of a Content-Type. On the web it is too often
+// labelIn returns the charset parameter of a Content-Type, or "". It accepts headers that are too
 // malformed for mime.ParseMediaType.
 func labelIn(contentType string) string {
 	const parameter = "charset"

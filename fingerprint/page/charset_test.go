@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// FuzzCharset decodes any bytes under any declaration. The result must be UTF-8 of at most 3
-// times the size, in an encoding of the standard. Decoding the result again must not change it.
+// FuzzCharset decodes any bytes with any declared encoding. The result must be UTF-8 of at most 3
+// times the size, from an encoding of the standard. Decoding the result again must not change it.
 func FuzzCharset(f *testing.F) {
 	for _, label := range []string{
 		"utf-8", "utf-16le", "utf-16be", "utf-16", "gbk", "gb18030", "big5", "euc-jp", "shift_jis",
@@ -42,13 +42,13 @@ func FuzzCharset(f *testing.F) {
 			minSequences).sequences >= minSequences &&
 			!bytes.HasPrefix(decoded, []byte("\ufeff")) &&
 			(name != "utf-8" || !bytes.Equal(again, decoded)) {
-			t.Fatalf("%q, decoded once more, is %q in %s", decoded, again, name)
+			t.Fatalf("%q, decoded again, is %q in %s", decoded, again, name)
 		}
 	})
 }
 
-// TestHeaderOfManyCharsets tests that the time for a header of 16 MiB, as an archive may hold, is
-// linear. No part of the header is copied.
+// TestHeaderOfManyCharsets tests that labelIn copies no part of a header. An archive may have a
+// header of 16 MiB, and copies would make the time quadratic.
 func TestHeaderOfManyCharsets(t *testing.T) {
 	header := strings.Repeat("Charset ", 1000)
 	if n := testing.AllocsPerRun(1, func() { labelIn(header) }); n > 0 {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// detected are the encodings that detect recognizes, by the names that package
-// chardet gives them. If several are equally likely, the first one is taken.
+// detected lists the encodings that detect recognizes, with their names in package chardet. Of
+// equally likely encodings, the first one applies.
 var detected = []struct{ charset, label string }{
 	{"Shift_JIS", "shift_jis"},
 	{"EUC-JP", "euc-jp"},
@@ -29,15 +29,15 @@ var detected = []struct{ charset, label string }{
 	{"windows-1250", "windows-1250"},
 }
 
-// leastConfidence is the least confidence of chardet, of 100, that detect needs.
-const leastConfidence = 10
+// minConfidence is the minimum confidence of chardet, of 100, that detect accepts.
+const minConfidence = 10
 
-// maxSample is how much text of a page detect reads, in bytes.
+// maxSample is the maximum number of bytes of text that detect reads.
 const maxSample = 8 << 10
 
-// detect returns the label of the encoding of a document that declares none and is
-// not UTF-8, or "windows-1252" if it recognizes no other encoding. It compares
-// sequences of letters and characters with the frequent ones of a language.
+// detect returns the label of the encoding of a document that declares none and is not UTF-8, or
+// "windows-1252" if it recognizes no other encoding. It compares letters and sequences of letters
+// with the frequent ones of each language.
 func detect(body []byte) string {
 	sample := textSample(body)
 	if len(sample) == 0 {
@@ -55,7 +55,7 @@ func detect(body []byte) string {
 	}
 	for _, d := range detected {
 		for _, r := range results {
-			if r.Charset != d.charset || r.Confidence < leastConfidence ||
+			if r.Charset != d.charset || r.Confidence < minConfidence ||
 				r.Confidence <= confidence || !isValid(sample, d.label) {
 				continue
 			}
@@ -71,11 +71,10 @@ func detect(body []byte) string {
 	return label
 }
 
-// isValid reports whether text is valid in an encoding, except for one character in a
-// hundred. In an encoding of another script than Latin, it must also look like text in
-// that script: most characters stand next to another one, and few are half-width
-// katakana. Letters of windows-1252 would be single characters between ASCII letters,
-// or half-width katakana.
+// isValid reports whether text is valid in an encoding, except for 1% of its characters that are
+// not ASCII. In an encoding of a script other than Latin, it must also look like that script: at
+// least half of these characters follow another one, and at most a quarter are half-width katakana.
+// Letters of windows-1252 would be single characters between ASCII letters, or half-width katakana.
 func isValid(text []byte, label string) bool {
 	if label == "iso-8859-2" || label == "windows-1250" {
 		return true
@@ -112,8 +111,8 @@ func isWindowsPolish(sample []byte) bool {
 
 // southSlavic returns the encoding of text with the letters č, š and ž, as Croatian
 // and Slovene have them, or "windows-1252". Package chardet does not know these
-// languages. In windows-1252, text with è (the byte of č) has neither š nor ž, nor ¹
-// and ¾ within words.
+// languages. Text in windows-1252 with è (the byte of č) has neither š nor ž, and no ¹
+// or ¾ within words.
 func southSlavic(sample []byte) string {
 	if bytes.IndexByte(sample, 0xe8) < 0 {
 		return "windows-1252"
@@ -139,13 +138,13 @@ func southSlavic(sample []byte) string {
 	return "windows-1252"
 }
 
-// textSample returns text of a document in an unknown encoding, in which ASCII bytes
-// are ASCII characters. The text between two tags is in it if it is not all ASCII.
+// textSample returns text of a document in an unknown encoding, in which ASCII bytes are ASCII
+// characters: each text between two tags that has a byte outside of ASCII.
 func textSample(body []byte) []byte {
 	sample := make([]byte, 0, min(len(body), maxSample))
 	s := scanner{doc: body}
-	for token := s.next(); token != endToken && len(sample) < maxSample; token = s.next() {
-		if token == textToken && !(s.rawText && s.tag.class&left != 0) {
+	for token := s.next(); token != eofToken && len(sample) < maxSample; token = s.next() {
+		if token == textToken && !(s.rawText && s.tag.class&omitted != 0) {
 			text := s.doc[s.from:s.to]
 			if isASCII(text) {
 				continue

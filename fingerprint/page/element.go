@@ -11,22 +11,22 @@ type class uint16
 
 const (
 	block       class = 1 << iota // begins and ends a line
-	left                          // left out of the text with its content
+	omitted                       // left out of the text with its content
 	raw                           // its content is text up to its end tag
 	references                    // raw, but with character references
 	void                          // has no end tag and no content
-	container                     // holds elements whose end tags may be left out
+	container                     // contains elements whose end tags are optional
 	scope                         // an end tag in it ends nothing outside of it
 	tabular                       // a part of a table
-	minor                         // no part of a page's frame by itself
-	shown                         // never taken as hidden
+	minor                         // not a frame of the main text without a hint
+	shown                         // never a hidden element
 	heading                       // h1 to h6
 	foreign                       // svg: its content is not HTML
 	integration                   // in svg, its content is HTML
 	breakout                      // a start tag that ends an svg element
 )
 
-// element is a kind of element, known or not.
+// element describes the elements of one name.
 type element struct {
 	name  string // empty if the element is not in the table
 	key   uint64 // distinguishes all elements, see nextKey
@@ -55,7 +55,7 @@ func elementOf(key uint64, name []byte) element {
 
 func slotOf(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> (64 - elementBits)) }
 
-// elementBits makes the table sparse.
+// elementBits is the binary logarithm of the size of the table. The table is sparse.
 const elementBits = 10
 
 // maxKinds is larger than the number of kinds in the table.
@@ -84,11 +84,11 @@ var elements, kinds, impliedEnds = table([]struct {
 	{block | void | breakout, "br hr"},
 	{block | shown | breakout, "body"},
 	{block | shown, "html"},
-	{left | raw, "iframe noembed noframes noscript script style"},
-	{left | raw | references | container | scope | integration, "title"},
-	{left | foreign, "svg"},
-	{left | container | scope, "template"},
-	{left, "annotation audio canvas datalist rp video"},
+	{omitted | raw, "iframe noembed noframes noscript script style"},
+	{omitted | raw | references | container | scope | integration, "title"},
+	{omitted | foreign, "svg"},
+	{omitted | container | scope, "template"},
+	{omitted, "annotation audio canvas datalist rp video"},
 	{minor, "rt"},
 	{container | breakout, "ruby"},
 	{container | scope | integration, "desc foreignobject"},
@@ -98,9 +98,8 @@ var elements, kinds, impliedEnds = table([]struct {
 	{breakout, "b big code em head i nobr s samp small span strike strong sub sup tt u var"},
 })
 
-// endedBy lists the start tags that end an element whose end tag is left out
-// (HTML standard, section 13.1.2.4). The start tag of each block except br ends a p
-// element.
+// endedBy lists the start tags that end an element without an end tag (HTML standard, section
+// 13.1.2.4). The start tag of each block except br ends a p element.
 var endedBy = map[string]string{
 	"li": "li", "dt": "dt dd", "dd": "dt dd", "rt": "rp rt", "rp": "rp rt",
 	"option": "option optgroup", "optgroup": "optgroup",
@@ -112,8 +111,8 @@ var (
 	buttonKind, selectKind          = kinds["button"], kinds["select"]
 )
 
-// table makes the hash table of elements, the kinds by name, and, for the kind of each
-// start tag, the kinds of the elements that it ends.
+// table returns the hash table of elements, the kinds by name, and, for the kind of each start tag,
+// the kinds of the elements that it ends.
 func table(byClass []struct {
 	class class
 	names string
@@ -129,7 +128,7 @@ func table(byClass []struct {
 			for i := range len(name) {
 				e.key = nextKey(e.key, name[i])
 			}
-			if e.class&(block|left|container|minor) != 0 {
+			if e.class&(block|omitted|container|minor) != 0 {
 				e.kind = uint8(len(kinds) + 1)
 				kinds[name] = e.kind
 			}

@@ -9,10 +9,9 @@ import (
 
 // extract reads a page. The caller must release the extractor.
 //
-// If every text of the page is in parts that are dropped, or if an element that
-// is left out never ends, extract reads the page a second time. The second reading
-// takes the whole page, or everything after the start tag of that element. It
-// never takes scripts and style sheets.
+// It reads the page a second time if all text is in parts that are dropped, or if an element that
+// is left out never ends. Then it keeps the text of the whole page, or all text after the start tag
+// of that element, except scripts and style sheets.
 func extract(doc []byte, mode TextMode, xml bool) *extractor {
 	e := extractors.Get().(*extractor)
 	e.run(doc, mode, xml, len(doc)+1)
@@ -46,16 +45,14 @@ func (e *extractor) release() {
 	extractors.Put(e)
 }
 
-// extractor reads the tokens of a page. It keeps a stack of the open elements that
-// matter for the text: blocks, parts, and elements that are left out.
+// extractor reads the tokens of a page. It keeps a stack of the open elements that affect the text:
+// blocks, parts, and elements that are left out.
 //
-// Elements end as the HTML standard specifies. An end tag ends the innermost open
-// element of its name and every element in it. It ends nothing outside of the
-// table cell, caption, template or foreignObject around it, unless it is the end
-// tag of a table. A start tag ends the elements that endedBy lists, up to the list
-// or table around it. The elements body and html end with the page. Inline
-// elements are not on the stack, except for a part and the elements of its name
-// in it.
+// Elements end as the HTML standard specifies. An end tag ends the innermost open element of its
+// name and every element in it. It ends nothing outside of the table cell, caption, template or
+// foreignObject around it, unless it is the end tag of a table. A start tag ends the elements that
+// endedBy lists, up to the list or table around it. The elements body and html end with the page.
+// Inline elements are not on the stack, except for a part and the elements of its name in it.
 type extractor struct {
 	out       textWriter
 	title     string
@@ -65,17 +62,17 @@ type extractor struct {
 	shownFrom int     // elements that begin at this offset or later are neither parts nor left out
 	skippedAt int     // offset after the start tag of the innermost element that is left out
 
-	parts     []part // the open ones
+	parts     []part // the open parts, the innermost last
 	dropped   bool   // a part was dropped
 	inlineAt  int32  // the place of the inline element that is a part, or 0
-	inlineKey uint64 // its key, or 0
+	inlineKey uint64 // the key of this element, or 0
 	fragments int    // open documents within the page
 	streams
 	counts counts
 
-	stack []openElement
-	// by kind: the place of the innermost open element on the stack, from 1; or 0
-	innermost [maxKinds]int32
+	// The place of an open element is its index on the stack plus 1. 0 is no element.
+	stack     []openElement
+	innermost [maxKinds]int32 // by kind: the place of the innermost open element
 	context
 }
 
@@ -93,8 +90,8 @@ type context struct {
 type openElement struct {
 	class class
 	kind  uint8
-	outer int32   // the place of the innermost element of this kind before
-	was   context // the context before
+	outer int32   // innermost[kind] before the element began
+	was   context // the context before the element began
 }
 
 // maxDepth bounds the memory that nested elements cost. Browsers have the same
@@ -117,16 +114,16 @@ func (e *extractor) run(doc []byte, mode TextMode, xml bool, shownFrom int) {
 
 // read reads a document: the page, or a document within it.
 func (e *extractor) read(s *scanner) {
-	for token := s.next(); token != endToken; token = s.next() {
+	for token := s.next(); token != eofToken; token = s.next() {
 		switch token {
 		case textToken:
 			e.text(s)
-		case startToken:
+		case startTagToken:
 			e.startTag(s)
 			if s.xml && s.selfClosing && !e.inside(foreign) {
 				e.endTag(&s.tag)
 			}
-		case stopToken:
+		case endTagToken:
 			e.endTag(&s.tag)
 		}
 	}
@@ -135,7 +132,7 @@ func (e *extractor) read(s *scanner) {
 func (e *extractor) text(s *scanner) {
 	switch {
 	case e.skipped:
-	case s.rawText && s.tag.class&left != 0:
+	case s.rawText && s.tag.class&omitted != 0:
 		switch s.tag.name {
 		case "noscript":
 			e.noscript(s)
@@ -163,7 +160,7 @@ func (e *extractor) inside(c class) bool {
 	return len(e.stack) > 0 && e.stack[len(e.stack)-1].class&c != 0
 }
 
-// headingLevel is the level of the heading that the text is in, or 0.
+// headingLevel returns the level of the innermost open element if it is a heading, or else 0.
 func (e *extractor) headingLevel() uint8 {
 	if !e.inside(heading) {
 		return 0
@@ -201,16 +198,16 @@ func (e *extractor) startTag(s *scanner) {
 	}
 	switch {
 	case tag.class&void != 0:
-	case tag.class&left != 0 && tag.class&raw != 0:
+	case tag.class&omitted != 0 && tag.class&raw != 0:
 		if s.attributes.srcdoc != nil && !e.skipped && tag.name == "iframe" {
 			e.out.newline()
 			e.fragment(&scanner{doc: []byte(html.UnescapeString(string(s.attributes.srcdoc)))},
 				false)
 			e.out.newline()
 		}
-	case tag.class&left != 0 && e.leavesOut(s):
+	case tag.class&omitted != 0 && e.leavesOut(s):
 		if tag.kind == templateKind && e.outlined {
-			e.hold(s.attributes.id)
+			e.addPlace(s.attributes.id)
 		}
 		e.push(s)
 		e.skipped, e.skippedAt = true, s.pos
@@ -230,7 +227,7 @@ func (e *extractor) startTag(s *scanner) {
 // startForeign reads a start tag in an svg element. Only the content of a
 // foreignObject element is text of the page.
 func (e *extractor) startForeign(s *scanner) {
-	s.rawElement = element{} // no element's content is raw in an svg element
+	s.rawElement = element{} // in an svg element, no element has raw content
 	if s.tag.class&(foreign|integration) != 0 && !s.selfClosing && e.open(s) &&
 		s.tag.name == "foreignobject" {
 		e.skipped = false
@@ -238,7 +235,7 @@ func (e *extractor) startForeign(s *scanner) {
 	}
 }
 
-// leavesOut reports whether the element that begins is left out.
+// leavesOut reports whether the element that begins with the current tag is left out.
 func (e *extractor) leavesOut(s *scanner) bool {
 	switch tag := &s.tag; {
 	case e.skipped:
@@ -286,7 +283,7 @@ func (e *extractor) push(s *scanner) {
 func (e *extractor) endTag(tag *element) {
 	skipped := e.skipped
 	switch {
-	case tag.kind == 0 && (tag.key != e.inlineKey), tag.class&(void|shown) != 0:
+	case tag.kind == 0 && tag.key != e.inlineKey, tag.class&(void|shown) != 0:
 	case e.deep > 0:
 		e.deep--
 	default:

@@ -31,8 +31,8 @@ func asParagraphs(paragraphs []string) string {
 	return "<p>" + strings.Join(paragraphs, "</p>\n<p>") + "</p>"
 }
 
-// hidings are the ways in which pages hold text that a browser shows only after a script ran, or if
-// scripts do not run, or in another document or tree. PART is the number of the part.
+// hidings has the ways to hide text that a browser shows only after a script ran, without scripts,
+// or in another document or tree. PART is the number of the part.
 var hidings = map[string]string{
 	"React segment": `<div hidden id="S:PART">CONTENT</div>` +
 		`<script>$RC("B:PART","S:PART")</script>`,
@@ -77,10 +77,10 @@ func madePage(frame []string, head, content, tail string) []byte {
 		"</body></html>")
 }
 
-// TestHiddenArticle checks that a page's article is text of the page, whatever hides it. The
-// article and the frame have various lengths, and the article has one part or several. The
-// fingerprint must be near the fingerprint of the page that shows the article. For the main text,
-// the article is in the place where others are shown, or it is streamed and follows the frame.
+// TestHiddenArticle checks that a hidden article is text of the page. The article and the frame
+// have various lengths, and the article has one or more parts. The fingerprint must be near the
+// fingerprint of the page that shows the article. For the main text, the article is in the place of
+// an article that is shown, or it is streamed and follows the frame.
 func TestHiddenArticle(t *testing.T) {
 	sizes := map[TextMode][]int{Visible: {20, 30, 100, 400, 5000}, Main: {30, 100, 400, 1000}}
 	if testing.Short() {

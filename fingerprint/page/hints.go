@@ -2,7 +2,7 @@ package page
 
 import "strings"
 
-// hint describes the part of an element in a page, by its name, role, class and id.
+// hint describes the role of an element in a page, by its name, role, class and id.
 type hint uint8
 
 const (

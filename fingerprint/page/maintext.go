@@ -2,39 +2,38 @@ package page
 
 import "bytes"
 
-// The parameters of the search for the main text. Line breaks, link density and the
-// share of an element in the page's prose are more reliable than names. Therefore no
-// name causes an element that holds a large part of the page to be left out.
+// The parameters of the search for the main text. Line breaks, link density and the share of an
+// element in the page's prose are more reliable than names. Therefore, an element with a large part
+// of the page is not left out because of its name.
 const (
 	// minProse is the length in bytes from which a line without many links counts as prose.
 	minProse = 60
-	// An element whose name says that it frames the main text is left out if it holds
-	// at most 1/maxFrame of the page's prose.
+	// An element that frames the main text by its name is left out if it has at most 1/maxFrame of
+	// the page's prose.
 	maxFrame = 3
-	// An element holds the main text if it has at least namedShare tenths of the prose
-	// and a name for the main text. An element with another name needs anyShare tenths,
-	// and half of all text outside of links, so that the notes below many short lines
-	// do not represent a page.
+	// An element with a name for the main text needs at least namedShare tenths of the prose to be
+	// the main text. An element with another name needs anyShare tenths, and half of all text
+	// outside of links. Otherwise the notes below many short lines could be the main text.
 	namedShare, anyShare = 4, 9
 	// A main text has more than minMain bytes and at least 1/maxVisible of the bytes of
 	// the visible text.
 	minMain, maxVisible = 200, 20
 )
 
-// outline holds the lines of a page and the elements around them, from which the
-// main text is chosen.
+// outline has the lines of a page and the elements around them, from which main selects the main
+// text.
 type outline struct {
 	nodes []node // a parent precedes its children; the first node is the page
 	lines []line
 	link  bool // inside an a element
 
-	chosen []byte // the main text
+	result []byte // the main text
 }
 
 // node is an element that may be part of a page's frame.
 type node struct {
 	parent int32
-	root   int32 // the node that root chose before this node, if it contains this node
+	root   int32 // set by root: the last candidate that contains this node
 	hint   hint
 	held   bool // nodes that follow later may be children of this node
 	frame  bool // the node is part of the frame
@@ -55,12 +54,12 @@ type line struct {
 
 // begin removes all nodes except the page itself, and all lines.
 func (o *outline) begin() {
-	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0], chosen: o.chosen[:0]}
+	*o = outline{nodes: append(o.nodes[:0], node{}), lines: o.lines[:0], result: o.result[:0]}
 }
 
 // shrink frees buffers that an unusual page made large.
 func (o *outline) shrink() {
-	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 || cap(o.chosen) > kept {
+	if cap(o.nodes) > kept/64 || cap(o.lines) > kept/64 || cap(o.result) > kept {
 		*o = outline{}
 	}
 }
@@ -116,14 +115,14 @@ func (o *outline) text(from, to int, begins bool, node int32, heading uint8) {
 }
 
 // main returns the main text: see [Main]. It leaves out the elements of the frame, and finds the
-// innermost element that has nearly all of the remaining prose. It takes the lines of that
+// innermost element that has nearly all of the remaining prose. It returns the lines of that
 // element, except lines that are mostly links. The title and the first h1 element outside of the
 // frame precede these lines, since many pages of one template differ in little else.
 func (o *outline) main(text []byte, title string) []byte {
 	o.weigh()
 	o.frame()
 	root := o.root()
-	b, size, topped := append(o.chosen[:0], title...), 0, false
+	b, size, topped := append(o.result[:0], title...), 0, false
 	for _, l := range o.lines {
 		inRoot, top := o.nodes[l.node].root == root, l.heading == 1 && !topped
 		if o.nodes[l.node].frame || !inRoot && !top || l.linked*2 > l.to-l.from && l.heading == 0 {
@@ -138,7 +137,7 @@ func (o *outline) main(text []byte, title string) []byte {
 			size += l.to - l.from + 1
 		}
 	}
-	o.chosen = b
+	o.result = b
 	if size <= minMain || size < len(text)/maxVisible {
 		return text
 	}
@@ -189,8 +188,7 @@ func (o *outline) frame() {
 	}
 }
 
-// root returns the node that holds the main text. It sets the field root of all nodes
-// in that node to it.
+// root returns the node of the main text. It sets the field root of all nodes in this node.
 func (o *outline) root() int32 {
 	root := int32(0)
 	for i := int32(1); int(i) < len(o.nodes); i++ {
@@ -207,9 +205,8 @@ func (o *outline) root() int32 {
 	return root
 }
 
-// withinPage reports whether a link seems to lead to a place in the page itself, as in
-// a table of contents: its address has a fragment. An element without an address counts
-// as such a link.
+// withinPage reports whether a link seems to lead to a place in the page itself, as in a table of
+// contents: its address has a fragment, or it has no address.
 func withinPage(href []byte) bool {
 	at := bytes.IndexByte(href, '#')
 	return at >= 0 && at+1 < len(href) && tagBytes[href[at+1]]&letter != 0 || href == nil

@@ -12,8 +12,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// readHostile reads a page whose parts are separated by "|". Time and memory are linear in the size
-// of the page, from the bytes to the signature. With -short it reads no page.
+// readHostile reads a page whose parts are separated by "|". The memory from the bytes to the
+// signature must be linear in the size of the page. With -short it reads no page.
 func readHostile(t *testing.T, parts string) []string {
 	if testing.Short() {
 		return []string{"linear"}

@@ -55,11 +55,11 @@ const (
 	Main
 )
 
-// textNames change if the text that a Signer takes of any document changes.
+// textNames has the names of the modes. A name changes if the text of any document changes.
 var textNames = [...]string{Visible: "visible/4", Main: "main/3"}
 
-// name identifies the text. Two versions of this package that give the same name for a
-// mode give the same text for every page. The name is a part of [Signer.Name].
+// name identifies the mode and its version. Versions of this package with the same name of a mode
+// extract the same text from every page. The name is a part of [Signer.Name].
 func (m TextMode) name() string { return textNames[m] }
 
 // Signer computes the [fingerprint.Signature] of a document as it was received over the network. It
@@ -83,8 +83,8 @@ func NewSigner(mode TextMode, analysis fingerprint.Options) (*Signer, error) {
 	return &Signer{mode, analyzer}, nil
 }
 
-// ParseSigner returns the Signer of a name that [Signer.Name] returned. The error contains the part
-// of the name that this version does not know. If this is the part of the analyzer, the error wraps
+// ParseSigner returns the Signer whose [Signer.Name] is name. It returns an error if this version
+// of the package does not know the text mode or the analyzer. In the second case, the error wraps
 // [fingerprint.ErrOptions].
 func ParseSigner(name string) (*Signer, error) {
 	text, rest, _ := strings.Cut(name, " ")
@@ -98,11 +98,11 @@ func ParseSigner(name string) (*Signer, error) {
 		}
 		return &Signer{mode, analyzer}, nil
 	}
-	return nil, fmt.Errorf("page: signer %q takes the text %q, but this version knows %s: build "+
-		"a new index from the documents", name, text, strings.Join(textNames[:], " and "))
+	return nil, fmt.Errorf("page: signer %q has the text mode %q, want %s: build a new index "+
+		"from the documents", name, text, strings.Join(textNames[:], " or "))
 }
 
-// Name identifies the text mode and the analyzer. Two Signers with equal names give equal
+// Name identifies the text mode and the analyzer. Two Signers with equal names return equal
 // signatures for every document. An index records the name as index.Options.Analyzer, and can be
 // opened only with a Signer of that name. [ParseSigner] reads the name.
 func (s *Signer) Name() string { return s.mode.name() + " " + s.analyzer.Name() }
@@ -148,11 +148,11 @@ func (s *Signer) withText(kind Kind, contentType string, body []byte, use func(t
 	}
 	e := extractors.Get().(*extractor)
 	defer e.release()
-	use(e.out.withoutURLs(body)) // link targets and URLs change if the text does not
+	use(e.out.withoutURLs(body)) // URLs and link targets may differ in copies of a text
 }
 
-// isXHTML reports whether a browser would read a page as XML: by its media type,
-// or by its XML declaration if it has no media type.
+// isXHTML reports whether a browser would read a page as XML: by its media type or, if this is
+// neither HTML nor XHTML, by its XML declaration.
 func isXHTML(contentType string, body []byte) bool {
 	switch mediatype.Of(contentType) {
 	case "application/xhtml+xml", "application/vnd.wap.xhtml+xml":

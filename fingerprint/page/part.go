@@ -6,10 +6,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// part is an open element whose text may be no text of the page: an element that
-// the page hides, navigation, or a document within the page. Its text is written
-// like any other. When the element ends, endPart drops the text if the element is
-// a menu or a notice.
+// part is an open element whose text may not be text of the page: an element that the page hides,
+// navigation, or a document within the page. Its text is written like any other text. When the
+// element ends, endPart drops the text if the element is a menu or a notice.
 type part struct {
 	place    int32 // of the element on the stack
 	noscript bool
@@ -21,9 +20,9 @@ type part struct {
 	counts        // before the part
 }
 
-// counts describe the text of the page up to here.
+// counts has figures about the page up to the current token.
 type counts struct {
-	linked   int // bytes of text in links, buttons and selects
+	linked   int // bytes of text in links, buttons and selects, within parts
 	articles int // start tags of main and article elements
 	buttons  int // start tags of buttons
 }
@@ -38,7 +37,7 @@ func (c *counts) add(tag *element) {
 	}
 }
 
-// isPart reports whether the element that begins is a part.
+// isPart reports whether the element that begins with the current tag is a part.
 func (e *extractor) isPart(s *scanner) bool {
 	tag := &s.tag
 	switch {
@@ -52,20 +51,16 @@ func (e *extractor) isPart(s *scanner) bool {
 		isConsent(&s.attributes)
 }
 
-// hides reports whether an element, by its start tag, is not shown before a script
-// runs, or is navigation.
+// hides reports whether the current tag begins navigation, or an element that is not shown before a
+// script runs.
 func hides(s *scanner) bool {
 	a := &s.attributes
-	return a.hidden || s.tag.name == "nav" || a.role != nil && string(a.role) == "navigation" ||
+	return a.hidden || s.tag.name == "nav" || string(a.role) == "navigation" ||
 		a.style != nil && displayNone(a.style) || s.tag.name == "dialog" && !a.open
 }
 
-// isConsent reports whether the class or id of an element names a consent
-// dialog.
-func isConsent(a *attributes) bool {
-	return a.class != nil && nameHint(a.class)&consent != 0 || a.id != nil &&
-		nameHint(a.id)&consent != 0
-}
+// isConsent reports whether the class or id of an element names a consent dialog.
+func isConsent(a *attributes) bool { return (nameHint(a.class)|nameHint(a.id))&consent != 0 }
 
 // beginPart begins a part. The caller must push its element next.
 func (e *extractor) beginPart(a *attributes, noscript bool) {
@@ -75,15 +70,14 @@ func (e *extractor) beginPart(a *attributes, noscript bool) {
 	})
 }
 
-// endPart ends the innermost part, and drops its text if it is no text of the
-// page.
+// endPart ends the innermost part, and drops its text if this is not text of the page.
 func (e *extractor) endPart() {
 	p := &e.parts[len(e.parts)-1]
 	e.parts = e.parts[:len(e.parts)-1]
 	text := e.out.text[p.from:]
 	if len(text) == 0 || !p.drops(text, e.counts) {
 		if e.outlined && int(e.node) == p.nodes {
-			e.outline.nodes[e.node].hint &^= framing | control // it holds text of the page
+			e.outline.nodes[e.node].hint &^= framing | control // it has text of the page
 		}
 		return
 	}
@@ -96,22 +90,19 @@ func (e *extractor) endPart() {
 }
 
 const (
-	// maxConsent is the largest text of an element that is taken for a consent
-	// dialog because of its name, in bytes.
+	// maxConsent is the length in bytes of the longest text that is dropped because its element is
+	// named as a consent dialog.
 	maxConsent = 16 << 10
-	// maxNotice is the largest text that is taken for a notice because of its
-	// words, in bytes.
+	// maxNotice is the length in bytes of the longest text that is dropped because of its words.
 	maxNotice = 2000
-	// cookieShare is the number of bytes of a notice about cookies per time that
-	// it names them.
+	// cookieShare is the maximum number of bytes per mention of cookies in a notice about them.
 	cookieShare = 400
 )
 
-// drops reports whether the text of a part is dropped. It is if more than half of it is in links
-// and controls, as in a menu, or if it asks for consent to cookies or for JavaScript. An element
-// that holds a main or an article element is always kept.
+// drops reports whether the text of a part is dropped: if more than half of it is in links and
+// controls, or in short lines of navigation, or if it asks for consent to cookies or for
+// JavaScript. The text of an element that contains a main or an article element is never dropped.
 func (p *part) drops(text []byte, now counts) bool {
-	cookies := func() int { return bytes.Count(text, []byte("ookie")) }
 	switch {
 	case now.articles > p.articles:
 		return false
@@ -125,7 +116,7 @@ func (p *part) drops(text []byte, now counts) bool {
 		bytes.Contains(text, []byte("avascript"))):
 		return true
 	}
-	return now.buttons > p.buttons && cookies()*cookieShare >= len(text)
+	return now.buttons > p.buttons && bytes.Count(text, []byte("ookie"))*cookieShare >= len(text)
 }
 
 // proseOf returns the number of bytes of text in lines of prose.
@@ -149,7 +140,7 @@ func (e *extractor) fragment(s *scanner, noscript bool) {
 	e.push(&scanner{tag: element{class: container | scope, kind: templateKind}})
 	e.fragments++
 	if s.pos == 0 {
-		e.shownFrom = len(s.doc) + 1 // offsets in s.doc are no offsets in the page
+		e.shownFrom = len(s.doc) + 1 // offsets in s.doc are not offsets in the page
 	}
 	e.read(s)
 	e.close(at)
@@ -167,11 +158,11 @@ func (e *extractor) noscript(s *scanner) {
 	e.fragment(&scanner{doc: s.doc[:s.to], pos: s.from, xml: s.xml}, true)
 }
 
-// maxFragments is the largest depth of nested documents that are read.
+// maxFragments is the maximum depth of nested documents that are read.
 const maxFragments = 4
 
-// displayNone reports whether an inline style sets display to none. It knows
-// declarations, but neither escapes nor comments.
+// displayNone reports whether an inline style sets display to none. It does not recognize CSS
+// escapes and comments.
 func displayNone(style []byte) bool {
 	if bytes.IndexByte(style, '&') >= 0 {
 		style = []byte(html.UnescapeString(string(style)))

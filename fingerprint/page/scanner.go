@@ -8,10 +8,10 @@ import (
 type token uint8
 
 const (
-	endToken   token = iota // the end of the page
-	textToken               // text[from:to]
-	startToken              // a start tag, self-closing or not
-	stopToken               // an end tag
+	eofToken      token = iota // the end of the page
+	textToken                  // text[from:to]
+	startTagToken              // a start tag, self-closing or not
+	endTagToken                // an end tag
 )
 
 // scanner splits a page into tokens as section 13.2.5 of the HTML standard specifies
@@ -37,8 +37,8 @@ type scanner struct {
 	rawElement element // the last start tag, if its content is text
 }
 
-// attributes holds the attributes of a start tag that matter for its text. If a name
-// occurs twice, the first value counts. The value of a missing attribute is nil.
+// attributes has the attributes of a start tag that the extractor uses. If a name occurs twice, the
+// first value counts. The value of a missing attribute is nil.
 type attributes struct {
 	class, id, role, style, href, srcdoc []byte
 	hidden, open                         bool
@@ -91,7 +91,7 @@ func (s *scanner) next() token {
 				return s.textUpTo(from, len(doc))
 			}
 			if tagBytes[doc[i+2]]&letter != 0 {
-				return s.readTag(i+2, stopToken)
+				return s.readTag(i+2, endTagToken)
 			}
 			i = s.after(i+2, '>')
 		case c == '!':
@@ -108,7 +108,7 @@ func (s *scanner) next() token {
 		case c == '?':
 			i = s.after(i+2, '>')
 		default:
-			return s.readTag(i+1, startToken)
+			return s.readTag(i+1, startTagToken)
 		}
 		from = i
 		s.pos = i
@@ -118,13 +118,13 @@ func (s *scanner) next() token {
 func (s *scanner) textUpTo(from, to int) token {
 	s.from, s.to, s.pos = from, to, to
 	if from == to {
-		return endToken
+		return eofToken
 	}
 	return textToken
 }
 
-// cdata reads the content of a CDATA section that begins at i, and reports whether
-// it is not empty.
+// cdata reads a CDATA section whose content begins at i. It reports whether the content is not
+// empty.
 func (s *scanner) cdata(i int) bool {
 	s.from, s.to, s.pos = i, len(s.doc), len(s.doc)
 	if n := bytes.Index(s.doc[i:], []byte("]]>")); n >= 0 {
@@ -179,7 +179,7 @@ func (s *scanner) readTag(name int, kind token) token {
 	if !s.tagEnds(name) {
 		return s.textUpTo(len(s.doc), len(s.doc))
 	}
-	if kind == startToken && s.tag.class&raw != 0 && !(s.xml && s.selfClosing) {
+	if kind == startTagToken && s.tag.class&raw != 0 && !(s.xml && s.selfClosing) {
 		s.rawElement = s.tag
 	}
 	return kind
@@ -220,7 +220,7 @@ func (s *scanner) tagName(i int) int {
 	return i
 }
 
-// readAttributes reads the attributes of a tag, and reports whether the tag ends.
+// readAttributes reads the attributes of a tag from i on, and reports whether the tag ends.
 func (s *scanner) readAttributes(i int) bool {
 	doc := s.doc
 	for {
@@ -284,7 +284,7 @@ func (s *scanner) readAttributes(i int) bool {
 	}
 }
 
-// note keeps an attribute that matters.
+// note records an attribute if the extractor uses it.
 func (a *attributes) note(key, value []byte) {
 	switch len(key) {
 	case 2:
@@ -319,8 +319,8 @@ func (a *attributes) note(key, value []byte) {
 	}
 }
 
-// isName reports whether b begins with a name in either case. The name is in lower
-// case, and b is at least as long.
+// isName reports whether b begins with a name, in upper or lower case. name is in lower case, and b
+// is at least as long.
 func isName(b []byte, name string) bool {
 	for i := range len(name) {
 		if b[i]|0x20 != name[i] {
@@ -330,8 +330,8 @@ func isName(b []byte, name string) bool {
 	return true
 }
 
-// rawContent reads the content of a raw element, up to its end tag or the end
-// of the page, and reports whether it is not empty.
+// rawContent reads the content of a raw element, up to its end tag or the end of the page. It
+// reports whether the content is not empty.
 func (s *scanner) rawContent() bool {
 	e := s.rawElement
 	s.rawElement = element{}

@@ -29,7 +29,7 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) { sameTokens(t, doc) })
 }
 
-// TestScannerOnRandomMarkup does the same with random markup of significant parts.
+// TestScannerOnRandomMarkup compares the scanner with the same tokenizer on random markup.
 func TestScannerOnRandomMarkup(t *testing.T) {
 	parts := []string{
 		"<", ">", "/", "!", "-", "--", "<!--", "-->", "--!>", "=", "'", "\"", " ", "\n", "a", "b",
@@ -68,23 +68,23 @@ func sameTokens(t *testing.T, doc []byte) bool {
 		same := false
 		switch want {
 		case html.ErrorToken:
-			same = got == endToken
+			same = got == eofToken
 		case html.TextToken:
 			var text textWriter
 			text.whole(&s)
 			same = got == textToken && collapse(z.Text()) == collapse([]byte(text.text))
 		case html.StartTagToken, html.SelfClosingTagToken:
-			same = got == startToken && sameStart(&s, z, want == html.SelfClosingTagToken)
+			same = got == startTagToken && sameStart(&s, z, want == html.SelfClosingTagToken)
 		case html.EndTagToken:
 			name, _ := z.TagName()
-			same = got == stopToken && sameElement(s.tag, name)
+			same = got == endTagToken && sameElement(s.tag, name)
 		}
 		if !same {
 			t.Errorf("token %d of %.200q is %v, %+v, want %v %.200q", n, doc, got,
 				s.tag, want, z.Raw())
 			return false
 		}
-		if got == endToken {
+		if got == eofToken {
 			return true
 		}
 	}
@@ -147,7 +147,7 @@ func TestSlashInValue(t *testing.T) {
 		"<a/>": true, "<a h h/>": true, "<a h=b h='c'/>": true, "<a h h=b />": true,
 	} {
 		s := scanner{doc: []byte(doc)}
-		if s.next() != startToken || s.selfClosing != want {
+		if s.next() != startTagToken || s.selfClosing != want {
 			t.Errorf("%s: self-closing %v, want %v", doc, s.selfClosing, want)
 		}
 	}

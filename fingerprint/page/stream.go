@@ -16,7 +16,7 @@ type streams struct {
 	places   map[string]int32 // by the number of the segment: the node of its placeholder
 }
 
-// isStreamed reports whether the element that begins is a segment.
+// isStreamed reports whether the element that begins with the current tag is a segment.
 func (e *extractor) isStreamed(s *scanner) bool {
 	id := s.attributes.id
 	if id == nil {
@@ -49,9 +49,9 @@ func reactNumber(id []byte, kind string) (number []byte, found bool) {
 // maxPlaces bounds the memory that placeholders cost.
 const maxPlaces = 1000
 
-// hold records the node of a placeholder, so that the main text finds the segment
-// there. The order of the text does not change.
-func (e *extractor) hold(id []byte) {
+// addPlace records the node of a placeholder, so that the segment is a child of this node in the
+// outline. The order of the text does not change.
+func (e *extractor) addPlace(id []byte) {
 	number, found := bytes.CutPrefix(id, []byte("pl-"))
 	for _, kind := range []string{"B", "P"} {
 		if !found {

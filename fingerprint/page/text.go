@@ -117,7 +117,7 @@ func numericReference(text []byte) (decoded string, size int) {
 	if i < len(text) && text[i] == ';' {
 		i++
 	}
-	// The standard replaces some numbers.
+	// The HTML standard replaces some numbers.
 	return html.UnescapeString("&#" + strconv.Itoa(int(number)) + ";"), i
 }
 
@@ -135,8 +135,7 @@ func isWord(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// usualReferences are decoded without the library. Most character references in pages
-// are among them.
+// usualReferences has most character references of pages, which are decoded without the library.
 var usualReferences = func() map[string]string {
 	m := map[string]string{}
 	for _, name := range bytes.Fields([]byte("amp lt gt quot apos nbsp copy reg trade hellip " +

@@ -9,7 +9,7 @@ import (
 // link, as in [text](target), by a space. A URL ends at the first character that RFC
 // 3986 does not allow in it: a space, a quote, a bracket or a character outside of
 // ASCII. Text in a script without spaces may therefore follow a URL. The result is text
-// itself if it has no URL, and a part of w otherwise.
+// itself if it has no URL, and shares memory with w otherwise.
 func (w *textWriter) withoutURLs(text []byte) []byte {
 	var (
 		b       = w.text[:0]
@@ -93,7 +93,7 @@ func schemeBefore(text []byte, after, colon int) int {
 // begins there.
 func urlEnd(text []byte, host int) int {
 	i := host
-	for i < len(text) && notInURL[text[i]] == 0 {
+	for i < len(text) && !notInURL[text[i]] {
 		i++
 	}
 	if i == host {
@@ -102,11 +102,9 @@ func urlEnd(text []byte, host int) int {
 	return i
 }
 
-var notInURL = func() (not [256]uint8) {
+var notInURL = func() (not [256]bool) {
 	for c := range not {
-		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("<>\"[]{}|\\^`"), byte(c)) >= 0 {
-			not[c] = 1
-		}
+		not[c] = c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("<>\"[]{}|\\^`"), byte(c)) >= 0
 	}
 	return not
 }()
