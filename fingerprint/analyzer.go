@@ -62,8 +62,8 @@ func NewAnalyzer(o Options) (*Analyzer, error) {
 	return a, nil
 }
 
-// Name identifies the method: two Analyzers with equal names return equal Signatures for every
-// text. It is printable ASCII. [ParseAnalyzer] reads it.
+// Name identifies the version and the options: two Analyzers with equal names return equal
+// Signatures for every text. The name is printable ASCII. [ParseAnalyzer] reads it.
 func (a *Analyzer) Name() string { return a.name }
 
 // Text returns the Signature of a text.
@@ -96,14 +96,14 @@ type scratch struct {
 }
 
 const (
-	// batchSize is the number of tokens in a batch, or a few more.
+	// batchSize is the minimum number of new tokens in a batch, except in the last batch.
 	batchSize = 512
 
 	// keptBatch is the largest number of hashes that a pooled scratch keeps.
 	keptBatch = 1 << 16
 )
 
-// release puts scratch memory back, without the buffers that an unusual text has made large.
+// release returns sc to the pool, without buffers that an unusual text made large.
 func (a *Analyzer) release(sc *scratch) {
 	sc.tokenizer.end()
 	if cap(sc.batch) > keptBatch {
@@ -112,7 +112,7 @@ func (a *Analyzer) release(sc *scratch) {
 	a.pool.Put(sc)
 }
 
-// minHashes returns the Signature with MethodMinHash. It holds one batch of tokens at a time.
+// minHashes returns the Signature with MethodMinHash. One batch of tokens is in memory at a time.
 func (a *Analyzer) minHashes(sc *scratch) Signature {
 	sc.words.reset()
 	sc.shingles.reset()
@@ -152,7 +152,8 @@ func (a *Analyzer) simhashes(sc *scratch) Signature {
 }
 
 // signature returns the Signature of a text with total tokens, of which the last are in sc.batch.
-func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Signature {
+// fingerprint returns the Fingerprint of a text that is not Short.
+func (a *Analyzer) signature(sc *scratch, total int, fingerprint func() Fingerprint) Signature {
 	if total == 0 {
 		return Signature{Short: true}
 	}
@@ -160,11 +161,10 @@ func (a *Analyzer) signature(sc *scratch, total int, of func() Fingerprint) Sign
 		sc.shingles.add(sc.batch[0])
 	}
 	s := Signature{Shingles: sc.shingles.signature(), Digest: sc.digest.sum(), Tokens: total}
-	// all its tokens are in sc.batch
 	if s.Short = sc.tokenizer.words() < a.options.shortWords(); s.Short {
-		s.Fingerprint = sequenceHash(sc.batch)
+		s.Fingerprint = sequenceHash(sc.batch) // a Short text has one batch
 	} else {
-		s.Fingerprint = of()
+		s.Fingerprint = fingerprint()
 	}
 	return s
 }

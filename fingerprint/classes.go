@@ -106,12 +106,12 @@ const tableEnd = 0x20000
 //go:embed classes.bin
 var classRuns string
 
-// tables holds classRuns as arrays for fast access (128 KiB and about 15 KiB).
+// tables has classRuns as arrays for fast access (128 KiB and about 15 KiB).
 type tables struct {
 	class [tableEnd]class
 	fold  [tableEnd >> 8]*[256]uint16 // the number to add modulo 2^16; nil means 0
 
-	// twoByte holds the folded form of each letter of two bytes. The low 16 bits are the one or
+	// twoByte has the folded form of each letter of two bytes. The low 16 bits are the one or
 	// two bytes of the result, and the bits above are their number. The value is 0 if the
 	// character is not a letter, or if its form needs the general code.
 	twoByte [0x800]uint32

@@ -26,7 +26,7 @@ var languages = []language{
 	{"thai", "านรกอเงมลวดยตสทแหปขบคจพชไซผณถธภศโฟ", 12, ""},
 }
 
-// write makes a text of about size bytes, in sentences. Words have Zipf-like frequencies.
+// write returns a text of about size bytes, in sentences. Words have Zipf-like frequencies.
 func (l language) write(rng *rand.Rand, size int) string {
 	letters := []rune(l.letters)
 	if len(letters) == 2 {

@@ -21,12 +21,11 @@ func (d Digest) MarshalText() ([]byte, error) { return Fingerprint(d).MarshalTex
 // UnmarshalText reads the forms that [Parse] reads.
 func (d *Digest) UnmarshalText(text []byte) error { return (*Fingerprint)(d).UnmarshalText(text) }
 
-// digester computes the xxhash64 of the hashes of all tokens, 8 little-endian bytes each. Every
-// token takes the same number of bytes, so that the boundaries between tokens are part of the
-// digest.
+// digester computes the xxhash64 of the hashes of all tokens, 8 little-endian bytes each. Since all
+// tokens have the same number of bytes, their boundaries are part of the digest.
 type digester struct {
 	xxhash.Digest
-	bytes []byte // on big-endian machines
+	bytes []byte // used only on big-endian machines
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// A change of any word, or of the order or number of words, changes the Digest of a text of any
-// length.
+// TestDigestOfChangedTexts tests that a change of a word, or of the order or number of words,
+// changes the Digest of a text of any length.
 func TestDigestOfChangedTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, o := range []Options{{}, {Method: MethodSimhash}, {Seed: 3}} {

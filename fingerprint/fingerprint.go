@@ -11,9 +11,9 @@
 // compared.
 //
 // Most programs need only the [Analyzer], or package page, which calls it. A caller with its own
-// features makes the features from [Tokens] and adds their hashes to an [Accumulator], as the
-// examples show. Section 2 of the paper names such features: stop words, stemming, phrases and
-// weights by rarity.
+// features computes them from [Tokens] and adds their hashes to an [Accumulator], as the examples
+// show. Section 2 of the paper names such features: stop words, stemming, phrases and weights by
+// rarity.
 package fingerprint
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// The golden fingerprints are part of the disk format: an index holds fingerprints of older builds.
+// The golden fingerprints are part of the disk format: an index has fingerprints of older builds.
 // A change of testdata/fingerprints/*.golden is a change of the format and requires a new version
 // in the Analyzer's name.
 var update = flag.Bool(
@@ -19,7 +19,7 @@ var update = flag.Bool(
 
 const goldenDir = "../testdata/fingerprints"
 
-// goldenOptions are the lines of the goldens.
+// goldenOptions returns the options of the lines of a golden file.
 func goldenOptions() []Options {
 	return []Options{
 		{},
@@ -29,7 +29,7 @@ func goldenOptions() []Options {
 	}
 }
 
-// goldenTexts returns the texts by the names of their files.
+// goldenTexts returns the texts by file name.
 func goldenTexts(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(goldenDir, "*.txt"))

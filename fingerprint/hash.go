@@ -35,7 +35,7 @@ func (o *Options) seedAll(hashes []uint64) {
 // length spends more time on mispredictions than on arithmetic. Therefore hash16 has no
 // branches.
 
-// hash16 hashes up to 16 bytes: a holds the first eight and b the others, both
+// hash16 hashes up to 16 bytes: a has the first eight bytes and b the other bytes, both
 // little-endian and padded with zeros. It folds the 128 bits of a product into 64 bits
 // and mixes them.
 func hash16(a, b uint64, size int) uint64 {
@@ -62,7 +62,7 @@ func hashToken(b []byte, size int) uint64 {
 		binary.LittleEndian.Uint64(b[8:])&mask[1], size)
 }
 
-// firstBytes holds, for each size, the mask of the first size bytes of 16.
+// firstBytes has, for each size, the mask of the first size bytes of 16.
 var firstBytes = func() (masks [17][2]uint64) {
 	for size := range masks {
 		masks[size] = [2]uint64{1<<(8*min(size, 8)) - 1, 1<<(8*max(size-8, 0)) - 1}

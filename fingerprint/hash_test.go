@@ -27,7 +27,7 @@ func naiveHash(token []byte) (h uint64) {
 	return h
 }
 
-// TestHashToken tests that hashes never change, since fingerprints are stored.
+// TestHashToken tests that hashes do not change, since fingerprints are stored.
 func TestHashToken(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 0))

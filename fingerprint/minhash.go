@@ -7,9 +7,9 @@ import "math"
 // 2012) and one bit per bin (Li and König 2010). The upper six bits of a hash select its bin, and
 // each bin keeps one bit of its smallest hash. A repeated hash changes nothing.
 //
-// A small set leaves bins empty. An empty bin takes a bit of another bin's hash: it orders the
-// kept hashes by a hash function of its own and takes the smallest. So it differs as often as the
-// other bins do (densification: Shrivastava and Li 2014).
+// A small set leaves bins empty. An empty bin takes the hash of another bin: the smallest of the
+// kept hashes by a hash function of the empty bin. Therefore its bit differs as often as the bits
+// of the other bins (densification: Shrivastava and Li 2014).
 type minHash [64]uint64
 
 // emptyBin is the largest hash.
@@ -39,8 +39,8 @@ func addTokens(words *minHash, shingles *shingleBins, tokens []uint64, carried i
 	}
 }
 
-// others has an odd number per bin. Multiplying hashes by it gives them another order.
-var others = func() (odd [64]uint64) {
+// multipliers has an odd number per bin. Multiplication by it changes the order of hashes.
+var multipliers = func() (odd [64]uint64) {
 	for i := range odd {
 		odd[i] = mix(uint64(i+1)*prime1) | 1
 	}
@@ -61,7 +61,7 @@ func (m *minHash) fingerprint() (f Fingerprint) {
 		m.densify(kept[:n])
 	}
 	for _, least := range m {
-		// The smallest hash has many zeros in its upper bits. Its mix has not.
+		// The smallest hash has many zeros in its upper bits. Its mix does not.
 		f = f>>1 | Fingerprint(mix(least))<<63
 	}
 	return f
@@ -78,14 +78,14 @@ func (m *minHash) densify(kept []uint64) {
 			n++
 		}
 	}
-	empty[n] = empty[n-1] // an odd last bin is filled twice
+	empty[n] = empty[n-1] // if n is odd, the last bin is filled twice
 	for i := 0; i < n; i += 2 {
 		first, second := empty[i]%uint8(len(m)), empty[i+1]%uint8(len(m))
-		other1, other2 := others[first], others[second]
+		multiplier1, multiplier2 := multipliers[first], multipliers[second]
 		least1, least2 := uint64(emptyBin), uint64(emptyBin)
 		for _, h := range kept {
-			least1 = min(least1, h*other1)
-			least2 = min(least2, h*other2)
+			least1 = min(least1, h*multiplier1)
+			least2 = min(least2, h*multiplier2)
 		}
 		m[first], m[second] = least1, least2
 	}

@@ -53,7 +53,7 @@ func (n *normalizer) form(t *tables, text []byte, start, end int) []byte {
 		n.cache = make([]cachedForm, cacheSize) // most texts do not need it
 	}
 	mask := &firstBytes[size]
-	// a sequence has no byte of 0
+	// zeros fill the key: no sequence contains a zero byte
 	key := [2]uint64{load(text, start) & mask[0], load(text, start+8) & mask[1]}
 	c := &n.cache[hash16(key[0], key[1], size)%cacheSize]
 	if c.sequence != key {
@@ -90,7 +90,7 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	n.folded = t.appendStripped(n.folded[:0], n.decomposed)
 	n.composed = n.appendForm(n.composed[:0], norm.NFKC, n.folded)
 	normal := n.composed
-	for _, r := range afterwards {
+	for _, r := range replacements {
 		if bytes.Contains(normal, r[0]) { // rare
 			normal = bytes.ReplaceAll(normal, r[0], r[1])
 		}
@@ -98,16 +98,16 @@ func (n *normalizer) normalize(t *tables, text []byte) []byte {
 	return normal
 }
 
-// afterwards lists the replacements in composed text.
-var afterwards = [][2][]byte{
+// replacements lists the replacements in composed text.
+var replacements = [][2][]byte{
 	// Thai sara am; no other character decomposes to this
 	{[]byte("\u0E4D\u0E32"), []byte("\u0E33")},
 	{[]byte("\u0ECD\u0EB2"), []byte("\u0EB3")}, // Lao sara am
 	{[]byte("\u034F"), nil},                    // package norm inserts it after 30 marks
 }
 
-// sureIter is the largest number of bytes for which norm.Iter is known to be right. After about
-// 30 marks, it miscounts the marks that letters decompose to.
+// sureIter is the length in bytes up to which norm.Iter is known to be correct. After about 30
+// marks, it miscounts the marks in the decompositions of letters.
 const sureIter = 29
 
 func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte {
@@ -124,7 +124,7 @@ func (n *normalizer) appendForm(dst []byte, form norm.Form, text []byte) []byte 
 // appendStripped folds the case of decomposed text. It drops ignorable characters and
 // the dot above an i.
 func (t *tables) appendStripped(dst, decomposed []byte) []byte {
-	afterI := false // only marks follow the last i
+	afterI := false // whether dst ends with i, or with i and marks
 	for len(decomposed) > 0 {
 		r, size := utf8.DecodeRune(decomposed)
 		decomposed = decomposed[size:]

@@ -9,11 +9,11 @@ import (
 
 // Options choose how an [Analyzer] computes a Signature. The zero value is the default.
 type Options struct {
-	// Method is the way in which the features of a text become 64 bits. Default: MethodMinHash.
+	// Method selects how 64 bits are computed from a text. Default: MethodMinHash.
 	Method Method
 
 	// Window is the number of consecutive tokens in a feature of MethodSimhash. The window moves
-	// one token at a time. A text with fewer tokens has one feature, all of them. 0 means 1.
+	// one token at a time. A text with fewer tokens has one feature with all its tokens. 0 means 1.
 	Window int
 
 	// Seed selects another hash function if it is not 0. Fingerprints of different seeds are
@@ -21,7 +21,7 @@ type Options struct {
 	Seed uint64
 }
 
-// Method is a way to make 64 bits of the features of a text.
+// Method is a way to compute 64 bits from a text.
 type Method int
 
 const (
@@ -41,7 +41,8 @@ const maxWindow = 1 << 10
 func (o *Options) check() error {
 	switch {
 	case o.Method != MethodMinHash && o.Method != MethodSimhash:
-		return fmt.Errorf("%w: Method(%d) is not one of the constants", ErrOptions, int(o.Method))
+		return fmt.Errorf("%w: unknown method %d: use MethodMinHash or MethodSimhash",
+			ErrOptions, int(o.Method))
 	case o.Window < 0 || o.Window > maxWindow:
 		return fmt.Errorf("%w: Window is %d, want 0 to %d", ErrOptions, o.Window, maxWindow)
 	case o.Window > 1 && o.Method != MethodSimhash:
@@ -57,7 +58,7 @@ const Version = "text/5"
 // simhashVersion is the Version of MethodSimhash.
 const simhashVersion = "simhash/2"
 
-// name lists the options that are not the defaults, in a fixed order.
+// name returns the version, and the options that differ from the defaults in a fixed order.
 func (o *Options) name() string {
 	name := Version
 	if o.Method == MethodSimhash {
@@ -72,8 +73,8 @@ func (o *Options) name() string {
 	return name
 }
 
-// ParseAnalyzer returns the Analyzer with a name that [Analyzer.Name] has returned. A name of
-// another version is an error, which wraps [ErrOptions].
+// ParseAnalyzer returns the Analyzer whose [Analyzer.Name] is name. If name is invalid or has a
+// version that this package does not know, the error wraps [ErrOptions].
 func ParseAnalyzer(name string) (*Analyzer, error) {
 	fail := func(format string, args ...any) (*Analyzer, error) {
 		return nil, fmt.Errorf("%w: analyzer %q: "+format,
@@ -86,7 +87,7 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 	case simhashVersion:
 		o.Method = MethodSimhash
 	default:
-		return fail("this version of the package knows %q and %q", Version, simhashVersion)
+		return fail("unknown version, want %q or %q", Version, simhashVersion)
 	}
 	for _, part := range parts[1:] {
 		key, value, _ := strings.Cut(part, "=")
@@ -108,7 +109,7 @@ func ParseAnalyzer(name string) (*Analyzer, error) {
 		return nil, err
 	}
 	if a.Name() != name {
-		return fail("its name would be %q", a.Name())
+		return fail("want the form %q", a.Name())
 	}
 	return a, nil
 }

@@ -60,7 +60,7 @@ func (s *ShingleSignature) UnmarshalText(text []byte) error {
 
 // shingleBins are the bins of the MinHash of shingles: one permutation (Li, Owen and Zhang 2012),
 // one bit per bin (Li and König 2010). The upper eight bits of a hash select its bin, and a bin
-// keeps the least of its hashes. Bin i gives bit i%64 of word i/64.
+// keeps the smallest of its hashes, which determines bit i%64 of word i/64 for bin i.
 type shingleBins [256]uint64
 
 func (b *shingleBins) reset() {
@@ -77,10 +77,10 @@ func (b *shingleBins) add(hash uint64) {
 // signature returns the bits of the hashes that were added.
 //
 // An empty bin takes a bit of another bin's hash (rotation densification: Shrivastava and Li 2014).
-// In round t, all bins look for it the same distance away, t(t+1)/2 modulo 256, which reaches every
-// bin within 255 rounds. Distances 1, 2, 3, ... would give all empty bins of a gap to one hash. A
-// hash has a different bit in each round, since two copies of one bit say no more than one: the XOR
-// of a subset of eight of its bits. The subsets follow a Gray code.
+// In round t, each bin that is still empty reads the bin at the distance t(t+1)/2 modulo 256. These
+// distances reach every bin within 255 rounds. With the distances 1, 2, 3, ..., all empty bins of a
+// gap would read the same bin. Copies of a bit add no information, so a hash has another bit in
+// each round: the XOR of a subset of eight of its bits. The subsets follow a Gray code.
 func (b *shingleBins) signature() (s ShingleSignature) {
 	var full ShingleSignature     // one bit per bin, set if the bin is not empty
 	var hashed [len(b) / 8]uint64 // one byte per bin
@@ -128,21 +128,16 @@ func plane(hashed *[32]uint64, k int) (p ShingleSignature) {
 //
 //	h1*p^(k-1) + h2*p^(k-2) + ... + hk, p = prime1, modulo 2^64.
 //
-// Its bits are as good as the bits of the hashes of the tokens.
-
-// power returns p^k.
-func power(k int) (p uint64) {
-	for p = 1; k > 0; k-- {
-		p *= prime1
-	}
-	return p
-}
+// Its bits are mixed as well as the bits of the hashes of the tokens.
 
 // windows returns the hash of every window of k tokens, or one hash of all tokens if there are
 // fewer. It derives each hash from the previous one (Karp and Rabin 1987), so its cost does not
 // depend on k.
 func windows(tokens []uint64, k int) (hashes []uint64) {
-	leaving := power(k)
+	leaving := uint64(1) // p^k
+	for range k {
+		leaving *= prime1
+	}
 	var sum uint64
 	for i, h := range tokens {
 		sum = sum*prime1 + h

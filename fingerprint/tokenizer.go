@@ -33,7 +33,7 @@ type tokenizer struct {
 	base     base   // the last character of the token that is not a mark
 }
 
-// base holds the offsets, in the text and in the token, of the character with which marks combine.
+// base has the offsets, in the text and in the token, of the character with which marks combine.
 type base struct{ text, token int }
 
 func (t *tokenizer) begin(text []byte) {
@@ -44,7 +44,7 @@ func (t *tokenizer) begin(text []byte) {
 // keptToken is the largest total size of the buffers that are kept for the next text, in bytes.
 const keptToken = 64 << 10
 
-// end releases the text, and the buffers if a very long word has made them large.
+// end releases the text, and also the buffers if a very long word made them large.
 func (t *tokenizer) end() {
 	t.text, t.each = nil, nil
 	if cap(t.normal.composed)+cap(t.token) > keptToken {
@@ -52,9 +52,8 @@ func (t *tokenizer) end() {
 	}
 }
 
-// Tokens returns the words of a text in normal form, in order. They are the features of an
-// [Analyzer] with Window 1. A caller can make other features from them, as the examples
-// show.
+// Tokens returns the tokens of a text in normal form, in order: words, or single characters in
+// scripts without spaces. A caller can compute features from them, as the examples show.
 func Tokens(text string) []string { return new(tokenizer).tokens(text) }
 
 func (t *tokenizer) tokens(text string) (tokens []string) {
@@ -109,7 +108,7 @@ func (t *tokenizer) endToken() {
 func (t *tokenizer) characters(limit int) {
 	text, i := t.text, t.pos
 	previous := slow // class of the previous character, if it is known
-	marks := false   // in text with many marks, fastPath does not pay for a single word
+	marks := false   // after a mark: the text may have many, and fastPath would often stop at them
 	for i < len(text) && len(t.hashes) < limit {
 		c, r, size := t.tables.at(text, i)
 		switch {
@@ -179,10 +178,10 @@ func (t *tokenizer) take(c class, char []byte) {
 	t.bound = c.conjoins()
 }
 
-// sequence reads the combining sequence that contains the character at i, of class c, takes its
-// normal form, and returns the offset of its end.
+// sequence reads the combining sequence that contains the character at i, of class c, and passes
+// its normal form to take. It returns the offset of the end of the sequence.
 func (t *tokenizer) sequence(c class, i int) int {
-	if c.combines() && len(t.token) > 0 { // the sequence begins at the base, which leaves the token
+	if c.combines() && len(t.token) > 0 { // the sequence begins at the base: remove it
 		i = t.base.text
 		t.token = t.token[:t.base.token]
 		// A character of a script without spaces that did not begin its token was bound to the

@@ -10,7 +10,7 @@ import (
 )
 
 // Like the package, the oracle uses frozen tables, so that the tests work with later versions of
-// package unicode. The file says how it was made.
+// package unicode. The first lines of the file describe its content.
 const frozenProperties = "testdata/unicode-15.0.txt"
 
 // runeProperty describes a character for the oracle.

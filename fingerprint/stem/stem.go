@@ -1,6 +1,6 @@
-// Package stem reduces words to their stems with the Snowball stemmers, one per script.
-// The script of a token of package fingerprint selects the stemmer. A token in a script
-// without a stemmer stays as it is.
+// Package stem reduces words to their stems with Snowball stemmers. The tokens are those of package
+// fingerprint. The script of a token selects its stemmer. A token in a script without a stemmer is
+// not changed.
 package stem
 
 import (
@@ -102,27 +102,29 @@ func For(codes ...string) (*Stemmer, error) {
 	for _, code := range codes {
 		i := slices.IndexFunc(languages, func(l language) bool { return l.code == code })
 		if i < 0 {
-			return nil, fmt.Errorf("stem: %q is none of %s", code, strings.Join(known(), ", "))
+			return nil, fmt.Errorf("stem: unknown language %q: want one of %s", code,
+				strings.Join(known(), ", "))
 		}
 		for _, l := range s.languages {
 			if l.script == languages[i].script {
-				return nil, fmt.Errorf("stem: %q and %q have the same script", l.code, code)
+				return nil, fmt.Errorf("stem: %q and %q have the same script: use only one of them",
+					l.code, code)
 			}
 		}
 		s.languages = append(s.languages, languages[i])
 	}
 	if len(s.languages) == 0 {
-		return nil, fmt.Errorf("stem: no language is given, want some of %s",
+		return nil, fmt.Errorf("stem: no language: want one or more of %s",
 			strings.Join(known(), ", "))
 	}
 	return s, nil
 }
 
-// longest is the length of the longest token that is stemmed, in bytes. No word is
-// longer, and the time of some stemmers grows faster than the length of the word.
+// longest is the length in bytes of the longest token that is stemmed. No word is longer, and the
+// time of some stemmers is not linear in the length of the word.
 const longest = 200
 
-// Stem returns the stem of a token in normal form. It is empty only if the token is.
+// Stem returns the stem of a token in normal form. The stem is empty only if the token is empty.
 func (s *Stemmer) Stem(token string) string {
 	if len(token) <= longest {
 		r, _ := utf8.DecodeRuneInString(token)
@@ -135,8 +137,8 @@ func (s *Stemmer) Stem(token string) string {
 	return token
 }
 
-// stem returns the token itself if the generated code panics or reduces the token to
-// nothing.
+// stem returns the stem of a token in language l. It returns the token itself if the generated code
+// panics or returns an empty stem.
 func stem(l language, token string) (stemmed string) {
 	defer func() {
 		if recover() != nil || stemmed == "" {

@@ -1,7 +1,7 @@
 package stopwords
 
-// The lists hold function words only: articles, pronouns, prepositions,
-// conjunctions, auxiliary verbs and a few particles.
+// lists has the function words by language: articles, pronouns, prepositions, conjunctions,
+// auxiliary verbs and a few particles.
 var lists = map[string]string{
 	"ar": `
 		من إلى عن على في مع هذا هذه ذلك تلك التي الذي الذين هو هي هم نحن أنا أنت كان كانت يكون لم لن لا ما

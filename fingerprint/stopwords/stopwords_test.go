@@ -16,7 +16,7 @@ func TestLists(t *testing.T) {
 		words := strings.Fields(list)
 		slices.Sort(words)
 		if len(words) < 40 || len(slices.Compact(words)) != len(strings.Fields(list)) {
-			t.Errorf("%s: %d words, or a word that is there twice", code, len(words))
+			t.Errorf("%s: %d words, want 40 or more without repetitions", code, len(words))
 		}
 	}
 }
@@ -33,7 +33,7 @@ func TestFor(t *testing.T) {
 		}
 	}
 	if !slices.Equal(left, []string{"house", "garden", "сад"}) {
-		t.Errorf("left are %q", left)
+		t.Errorf("%q are not stop words", left)
 	}
 	if _, err := For("en", "xx"); err == nil {
 		t.Error("no error for an unknown language")
