@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// magicNumbers has the first bytes of formats that http.DetectContentType does not know. They count
-// only if the content has control characters, since text may begin with the same letters.
+// magicNumbers has the first bytes of formats that http.DetectContentType does not know. They apply
+// only to content with control characters, since text may begin with the same letters.
 var magicNumbers = []struct{ prefix, media string }{
 	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"},
 	{"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"},
@@ -33,9 +33,9 @@ var magicNumbers = []struct{ prefix, media string }{
 	{"bplist00", "application/x-bplist"},
 }
 
-// controls has a 1 for each byte that text does not have in the encodings of the web, except UTF-16
-// and UTF-32. Escape, shift-out and shift-in belong to ISO 2022. Form feed and vertical tab are
-// white space.
+// controls has a 1 for each byte that does not occur in text in the encodings of the web, except
+// UTF-16 and UTF-32. Escape, shift-out and shift-in belong to ISO 2022. Form feed and vertical tab
+// are white space.
 var controls = func() (t [256]uint8) {
 	for c := range byte(' ') {
 		if strings.IndexByte("\t\n\v\f\r\x0e\x0f\x1b", c) < 0 {
@@ -46,9 +46,9 @@ var controls = func() (t [256]uint8) {
 }()
 
 // controlBytes is the number of bytes that are searched for control characters. Content is binary
-// if more than one of controlShare bytes is a control character. In random and compressed bytes,
-// one of 11 is a control character. Pages with a few control characters by mistake, or padded with
-// zeros, have fewer.
+// if it has more than one control character per controlShare bytes. Random and compressed bytes
+// have one per 11 bytes. Pages with a few control characters by mistake, or padded with zeros, have
+// fewer.
 const (
 	controlBytes = 1 << 10
 	controlShare = 64

@@ -9,11 +9,11 @@ import (
 // SniffBytes is the number of bytes of a document that detection reads.
 const SniffBytes = 4 << 10
 
-// IsText reports whether the first 4 KiB of body are UTF-8 without control
-// characters. An empty body is not.
+// IsText reports whether the first SniffBytes bytes of body are UTF-8 without control characters.
+// An empty body is not text.
 func IsText(body []byte) bool {
 	body = body[:min(len(body), SniffBytes)]
-	for i := 0; i < len(body) && utf8.FullRune(body[i:]); { // the last one may be cut
+	for i := 0; i < len(body) && utf8.FullRune(body[i:]); { // the last may be cut off
 		r, size := utf8.DecodeRune(body[i:])
 		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) {
 			return false

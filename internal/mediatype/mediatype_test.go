@@ -19,8 +19,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// IsText ignores a last character that SniffBytes cuts.
-func TestIsTextWithACutCharacter(t *testing.T) {
+// IsText ignores a character that is cut off after SniffBytes bytes.
+func TestIsTextWithTruncatedCharacter(t *testing.T) {
 	for _, character := range []string{"é", "漢", "𐍈"} {
 		for i := range utf8.UTFMax {
 			text := strings.Repeat("x", i) + strings.Repeat(character, SniffBytes)

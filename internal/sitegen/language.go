@@ -14,7 +14,7 @@ var Scripts = []string{"Latin", "Cyrillic", "Arabic", "Devanagari", "Han"}
 // vocabulary is the number of words in a language.
 const vocabulary = 3000
 
-// language is a generated vocabulary, the most frequent words first.
+// language is a generated vocabulary, sorted by decreasing frequency.
 type language struct{ words []string }
 
 // onsets and vowels are the parts of the syllables of a script. Han words have no syllables.
@@ -89,8 +89,8 @@ func (l *language) name(r *rand.Rand) (name string) {
 	return name
 }
 
-// newRandom returns a random source of its own for each name, so that one page does not depend on
-// how many others are generated.
+// newRandom returns a random source for a name, so that a page does not depend on the number of
+// other pages.
 func newRandom(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -1,6 +1,6 @@
 // Package sitegen generates crawls of sites whose short pages share a template. A crawler must
-// neither drop such a page nor store it twice. All words are generated. The same seed gives the
-// same pages.
+// neither drop such a page nor store it twice. All words are generated. Equal seeds generate equal
+// pages.
 package sitegen
 
 import (
@@ -25,9 +25,9 @@ type Page struct {
 type Kind string
 
 const (
-	// 30 to 150 words, of which one sentence and the name of a class are a page's own
+	// 30 to 150 words, of which one sentence and the name of a class are unique
 	Reference Kind = "reference"
-	Product   Kind = "product" // 300 words, of which 25 are a page's own
+	Product   Kind = "product" // 300 words, of which 25 are unique
 	// 20 to 60 words: a command, its purpose, and examples that pages share
 	CheatSheet Kind = "cheat sheet"
 	// 20 to 60 words: an order with its number, items, amount and address
@@ -37,7 +37,7 @@ const (
 // Kinds are all kinds of pages.
 var Kinds = []Kind{Reference, Product, CheatSheet, Notice}
 
-// hostsPerScript is a multiple of the number of things that change between two fetches.
+// hostsPerScript is a multiple of the number of kinds of differences between two fetches.
 const hostsPerScript = 8
 
 // Crawl returns two fetches of each page of 40 hosts, eight per script, in the order of a crawl.
@@ -74,7 +74,7 @@ type site struct {
 func newSite(kind Kind, l *language, seed uint64, host string, number int) *site {
 	s := &site{language: l, kind: kind, host: host, seed: seed, changes: number % 4}
 	r := newRandom(seed, host)
-	// of the whole page
+	// length returns the number of words of a page, which grows with the number of the host
 	length := func(from, to int) int { return from + (to-from)*number/(hostsPerScript-1) }
 	words := 0
 	switch kind {
@@ -102,7 +102,7 @@ func newSite(kind Kind, l *language, seed uint64, host string, number int) *site
 func (s *site) fetches(number int) (pages []Page) {
 	content := fmt.Sprintf("%s/%d", s.host, number)
 	r := newRandom(s.seed, content)
-	words := s.fill(s.own(r, number))
+	words := s.fill(s.unique(r, number))
 	first, second := s.changing(r), s.changing(r)
 	for second == first {
 		second = s.changing(r)
@@ -116,8 +116,8 @@ func (s *site) fetches(number int) (pages []Page) {
 	return pages
 }
 
-// own returns the parts of a page that are its own.
-func (s *site) own(r *rand.Rand, number int) (parts [][]string) {
+// unique returns the parts of a page that no other page has.
+func (s *site) unique(r *rand.Rand, number int) (parts [][]string) {
 	name := s.name(r)
 	switch s.kind {
 	case Reference:
@@ -157,7 +157,7 @@ func (s *site) fill(parts [][]string) (words []string) {
 	return words
 }
 
-// changing returns what differs between two fetches of a page.
+// changing returns the text that differs between two fetches of a page.
 func (s *site) changing(r *rand.Rand) string {
 	switch s.changes {
 	case 0:

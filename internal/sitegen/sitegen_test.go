@@ -34,7 +34,7 @@ func TestCrawl(t *testing.T) {
 				len(contents), len(crawl))
 		}
 		if !slices.Equal(crawl, Crawl(kind, 1, 3)) || slices.Equal(crawl, Crawl(kind, 2, 3)) {
-			t.Errorf("%s: the seed does not decide", kind)
+			t.Errorf("%s: the pages do not depend on the seed alone", kind)
 		}
 	}
 }
