@@ -80,8 +80,9 @@ func convert(out io.Writer, path string, wanted []string) (err error) {
 	return err
 }
 
-// selectColumns returns the columns that wanted names, by themselves or by a group around them, or
-// all columns. A column in a list or a map has several values per row, so it has none in a line.
+// selectColumns returns the columns whose name, or the name of a group around them, is in wanted,
+// or all columns if wanted is empty. It leaves out columns in lists and maps, which have several
+// values per row.
 func selectColumns(s *parquet.Schema, wanted []string) (columns []parquet.LeafColumn, err error) {
 	var names []string
 	missing := slices.Clone(wanted)
@@ -105,7 +106,7 @@ func selectColumns(s *parquet.Schema, wanted []string) (columns []parquet.LeafCo
 	return columns, nil
 }
 
-// writeRows writes the rows of one row group. It holds one page of each column in memory.
+// writeRows writes the rows of one row group. It keeps one page of each column in memory.
 func writeRows(out io.Writer, f *parquet.File, number int, columns []parquet.LeafColumn) error {
 	group, chunks := f.RowGroups()[number], f.Metadata().RowGroups[number].Columns
 	readers := make([]parquet.ColumnChunkValueReader, len(columns))
@@ -143,7 +144,7 @@ func writeRows(out io.Writer, f *parquet.File, number int, columns []parquet.Lea
 	return nil
 }
 
-// appendValue appends a value as JSON. A number that JSON does not have becomes null.
+// appendValue appends a value as JSON. A number that JSON cannot represent becomes null.
 func appendValue(b []byte, t parquet.Type, v parquet.Value) []byte {
 	var logical any
 	if l := t.LogicalType(); l != nil && !v.IsNull() {

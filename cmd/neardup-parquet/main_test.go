@@ -24,7 +24,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestMain runs the command if a test starts the test binary as one.
+// TestMain runs the command if a test starts the test binary as the command.
 func TestMain(m *testing.M) {
 	if os.Getenv("NEARDUP_PARQUET") != "" {
 		main()
@@ -199,7 +199,7 @@ func open(t *testing.T, path string) (*parquet.File, []byte) {
 	return f, content
 }
 
-// TestColumns damages a column that is not selected.
+// TestColumns tests that columns that are not selected are not read: one of them is damaged.
 func TestColumns(t *testing.T) {
 	rows, _ := documents(10)
 	path := write(t, &parquet.Uncompressed, rows)
@@ -253,7 +253,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestDamaged requires that a truncated file is an error, and that no damage panics.
+// TestDamaged tests that a truncated file is an error, and that no damage causes a panic.
 func TestDamaged(t *testing.T) {
 	rows, _ := documents(30)
 	for name, codec := range codecs() {
@@ -279,7 +279,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRowCount changes the number of rows in the footer.
+// TestRowCount tests that a wrong number of rows in the footer is an error.
 func TestRowCount(t *testing.T) {
 	documents, _ := documents(3)
 	for rows, want := range map[int64]string{
