@@ -2,7 +2,7 @@
 // the position of each document, which takes 24 bytes, and reads the text when it is needed.
 //
 // It returns the words of a document only if the text has the signature of the document. So they
-// are the words of the stored text, even if the files have changed.
+// are the words of the text that was stored, even if the files changed later.
 package archive
 
 import (
@@ -23,11 +23,14 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// MaxDocuments is the number of documents whose positions are kept.
+// MaxDocuments is the maximum number of documents whose positions are kept.
 const MaxDocuments = 8_000_000
 
-// ErrNotSeekable is matched by the error about a file whose records cannot be read by position.
-var ErrNotSeekable = errors.New("its records cannot be read one by one")
+// ErrNotSeekable is matched by the error for a file whose records cannot be read by position.
+var ErrNotSeekable = errors.New("its records cannot be read by position")
+
+var errWhole = fmt.Errorf("%w: it is compressed as a whole: pass it uncompressed, or as a web "+
+	"archive that is compressed record by record", ErrNotSeekable)
 
 // Archive is a set of open files with the positions of their documents. It is safe for concurrent
 // use.
@@ -46,9 +49,9 @@ type place struct {
 	file   int
 }
 
-// Open reads the files once, for the positions of their documents. Each file is a web archive,
+// Open reads the files once to find the positions of their documents. Each file is a web archive,
 // without compression or with one compressed member per record, or JSON Lines without compression.
-// show shows the progress of a reader until stop is called.
+// Any other file is an error. show shows the progress of a reader until stop is called.
 func Open(
 	ctx context.Context, files []string, signer *page.Signer,
 	show func(*corpus.Reader) (stop func()),
@@ -92,7 +95,7 @@ func (a *Archive) add(
 			continue
 		}
 		if last.offset >= 0 && r.Offset <= last.offset {
-			return fmt.Errorf("%w: it is compressed as a whole", ErrNotSeekable)
+			return errWhole
 		}
 		last, key = place{a.hash(r.Key), r.Offset, len(a.files) - 1}, r.Key
 		if len(a.places) == MaxDocuments {
@@ -105,8 +108,7 @@ func (a *Archive) add(
 		return nil
 	}
 	if r, err := a.read(ctx, last); err != nil || r == nil || r.Key != key {
-		return fmt.Errorf("%w: it is compressed as a whole; give it uncompressed, or a web "+
-			"archive compressed record by record", ErrNotSeekable)
+		return errWhole
 	}
 	return reader.Broken()
 }
@@ -146,8 +148,8 @@ func (a *Archive) Documents() int { return len(a.places) }
 // Left returns the number of documents beyond MaxDocuments.
 func (a *Archive) Left() int64 { return a.left }
 
-// Words returns the words in the first compare.MaxText bytes of the text of a document. They are
-// nil if the files do not have the text as it was when the document was stored.
+// Words returns the words in the first compare.MaxText bytes of the text of a document, or nil if
+// no file has the text that was stored.
 func (a *Archive) Words(ctx context.Context, d *index.Document) (words []string, err error) {
 	_, err = a.find(ctx, d.Key, func(r *corpus.Record) bool {
 		words = a.words(r, d)
@@ -156,7 +158,7 @@ func (a *Archive) Words(ctx context.Context, d *index.Document) (words []string,
 	return words, err
 }
 
-// Page returns the last page of a URL, or nil.
+// Page returns the last page with a URL, or nil.
 func (a *Archive) Page(ctx context.Context, url string) (*neardup.Page, error) {
 	r, err := a.find(ctx, url, func(*corpus.Record) bool { return true })
 	if err != nil || r == nil {
@@ -165,7 +167,7 @@ func (a *Archive) Page(ctx context.Context, url string) (*neardup.Page, error) {
 	return &neardup.Page{URL: r.Key, ContentType: r.ContentType, Body: r.Content, Kind: r.Kind}, nil
 }
 
-// find returns the last record of a key that is accepted, or nil.
+// find returns the last record with a key that is accepted, or nil. It reads at most 8 records.
 func (a *Archive) find(
 	ctx context.Context, key string, accepts func(*corpus.Record) bool,
 ) (*corpus.Record, error) {

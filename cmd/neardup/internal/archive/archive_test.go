@@ -78,7 +78,7 @@ func TestWords(t *testing.T) {
 }
 
 // Open returns an error for a file whose records cannot be read by position.
-func TestRefused(t *testing.T) {
+func TestNotSeekable(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"lines.jsonl.gz": testgen.Gzip(line(0) + line(1)),
 		"whole.warc.gz": testgen.Gzip(warc(0) + warc(1)), "page.html": "<p>a page"} {

@@ -17,23 +17,22 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Analyzer makes the documents of records.
+// Analyzer computes the documents of records.
 type Analyzer struct {
-	*page.Signer        // nil if the index has none, or this version does not know it
-	Bare         bool   // the index records no analyzer: pages are skipped
+	*page.Signer        // nil if the index has no analyzer, or this version does not know it
+	Bare         bool   // the index has no analyzer: pages are skipped
 	Scope        string // of documents: none, host (of the key) or field (of JSON)
 	NoKeys       bool   // documents have no keys
 	AsKey        string // the key of all documents, if it is given
 }
 
-// Use lets a use the analyzer of an index.
+// Use sets Signer and Bare to the analyzer of an index.
 func (a *Analyzer) Use(x *neardup.Index) {
 	a.Signer, a.Bare = x.Signer(), x.Stats().Analyzer == ""
 }
 
-// Key returns the key under which the document of a record is stored; "" if it is stored without
-// one. The position of a record is never a key: it may be the position of another document in the
-// next run.
+// Key returns the key with which the document of a record is stored, or "" if it is stored without
+// a key. The position of a record is never a key: in the next run, another document may have it.
 func (a *Analyzer) Key(r *corpus.Record) string {
 	switch {
 	case a.AsKey != "":
@@ -55,8 +54,8 @@ func (a *Analyzer) scopeOf(r *corpus.Record) string {
 	return ""
 }
 
-// Document returns the document of a record, or the reason why the record has none. It removes the
-// content from the record, so that its memory is free after the analysis.
+// Document returns the document of a record, or the reason why the record is skipped. It removes
+// the content from the record, so that its memory is free after the analysis.
 func (a *Analyzer) Document(
 	key string, r *corpus.Record,
 ) (d index.Document, reason string, err error) {

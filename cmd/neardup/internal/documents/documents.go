@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Input is a record and its output line, through all steps of the processing.
+// Input is a record with its document, its verdict and its output line.
 type Input struct {
 	Record   corpus.Record
-	Key      string         // key of the document; "" if it has none
-	Compared bool           // false if it is skipped; if it is a document, Line has the reason
+	Key      string         // key of the document; "" if it has no key
+	Compared bool           // false if the record is skipped
 	Document index.Document // the document that is compared and stored
-	Reason   string         // why it is skipped
+	Reason   string         // why the record is skipped
 
-	Verdict   string // of dedup, or Skipped
+	Verdict   string // verdict of dedup, or Skipped
 	Unrelated bool   // it replaced a document with the same key and a text that is not near
 	Of        *Stored
-	Line      any  // the output line; nil if there is none, or none yet
-	Finished  bool // its line is printed, also if the rest of its batch fails
+	Line      any  // the output line, or nil
+	Finished  bool // the line is printed, even if the rest of the batch fails
 
 	release func() // releases the memory of the original record; nil if there is none
 }
@@ -42,7 +42,7 @@ type Line struct {
 	Fingerprint *fingerprint.Fingerprint `json:"fingerprint,omitempty"`
 	Verdict     string                   `json:"verdict"`
 	Of          *Stored                  `json:"of,omitempty"`
-	// the earlier version of the key
+	// whether the earlier version of the document was removed
 	Removed bool   `json:"removed,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	ID      uint64 `json:"id,omitempty"` // if it was stored
@@ -134,13 +134,13 @@ type Reader struct {
 // Batching bounds the batches of a Reader.
 type Batching struct {
 	Records int
-	Bytes   int64         // of memory; the contents of documents are not held
+	Bytes   int64         // of memory, without the contents of documents
 	Wait    time.Duration // how long a smaller batch waits for more records
 }
 
 // ForEachBatch reads the inputs and passes their records to work, in order. A batch has the records
-// that are ready: a slow input is answered line by line, a fast input in large batches. If work
-// fails, the summary counts the inputs of the batch that are Finished.
+// that are ready: single lines of a slow input, many lines of a fast input. If work fails, the
+// summary counts the inputs of the batch that are Finished.
 func (r *Reader) ForEachBatch(ctx context.Context, most Batching, work func([]*Input) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // stops the pipe without waiting: a read of standard input may block
@@ -207,8 +207,8 @@ const (
 	maxAheadBytes = 32 << 20
 )
 
-// largeDocument is the size from which on the garbage of a document is collected at once. Otherwise
-// the heap would grow to twice its size.
+// After a document of largeDocument bytes or more, garbage is collected at once. Otherwise the heap
+// would grow to twice its size.
 const largeDocument = 4 << 20
 
 // analyzed reads all records and analyzes them on all cores. It keeps their order.

@@ -51,7 +51,7 @@ func TestRecordsWaitWithinBounds(t *testing.T) {
 	line, lines := `{"text":"a few words","more":"`+strings.Repeat("x", size)+"\"}\n",
 		make([]io.Reader, records)
 	for n := range lines {
-		// not all in memory, which would count for processes that are started later
+		// all lines share the memory of one line
 		lines[n] = strings.NewReader(line)
 	}
 	docs := readLines(t, io.MultiReader(lines...))
@@ -61,7 +61,7 @@ func TestRecordsWaitWithinBounds(t *testing.T) {
 	err := docs.ForEachBatch(ctx, Batching{Records: 256, Bytes: 64 << 20},
 		func(batch []*Input) error {
 			if seen == 0 {
-				time.Sleep(300 * time.Millisecond) // the reader reads as far ahead as it may
+				time.Sleep(300 * time.Millisecond) // the reader reads ahead up to its limits
 			}
 			held := 0
 			for _, i := range batch {

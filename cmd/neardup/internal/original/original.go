@@ -1,6 +1,6 @@
 // Package original writes records as they are in their files. It copies lines of JSON and the
 // header and block of WARC records byte for byte. If the first WARC record comes from a compressed
-// file, each record is a gzip member: the member of the input, if it consists of the record alone.
+// file, each record is written as a gzip member. A member of the input with one record is copied.
 package original
 
 import (
@@ -22,7 +22,7 @@ type Writer struct {
 	err      error // of reading a member
 }
 
-// NewWriter returns a writer to out.
+// NewWriter returns a Writer that writes to out.
 func NewWriter(out *bufio.Writer) *Writer { return &Writer{out: out, gzip: gzip.NewWriter(out)} }
 
 // Flush writes all buffered records.

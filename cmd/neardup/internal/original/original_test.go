@@ -87,9 +87,9 @@ func stored(t *testing.T, content string) string {
 	return b.String()
 }
 
-// Records are as they were in their files. A gzip member that consists of one record is copied, and
-// all other records of a compressed archive are compressed.
-func TestBytesAsTheyWere(t *testing.T) {
+// The writer does not change records. It copies a gzip member that consists of one record, and
+// compresses all other records of a compressed archive.
+func TestRecordsAreUnchanged(t *testing.T) {
 	const lines = `{"id":1,"text":"\u00e9 a"}` + "\r\n \t" + `{ "id" : 2, "text":"b` + "\xff" +
 		`"} ` + "\n\n\nno object\n" + `{"id":3,"text":"c"}`
 	keptLines := strings.Replace(lines, "\n\nno object\n", "", 1) + "\n"
@@ -158,8 +158,8 @@ func gunzipped(t *testing.T, s string) (content string, members int) {
 	return content, members
 }
 
-// A file of another format ends the reading.
-func TestRefused(t *testing.T) {
+// A file of another format is an error of CheckOriginals and of RawRecords.
+func TestOtherFormats(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		name = filepath.Join(dir, name)
