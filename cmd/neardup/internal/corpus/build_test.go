@@ -55,7 +55,7 @@ func withLength(file, line string) string {
 
 var gzipped, zstded = testgen.Gzip, testgen.Zstd
 
-// packed returns s as a writer compresses it.
+// packed returns s, compressed with a writer.
 func packed(s string, writer func(io.Writer) io.WriteCloser) string {
 	var b bytes.Buffer
 	z := writer(&b)

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 )
 
-// maxDirectory bounds the directory of a zip file, which is read into memory. Its entries take
-// about three times as much.
+// maxDirectory bounds the directory of a zip file, which is read into memory. Its entries need
+// about three times as much memory.
 const maxDirectory = 16 << 20
 
 const (
@@ -31,7 +31,7 @@ func (s *source) container() func(*source) {
 		return nil
 	}
 	head := s.w.chunk()
-	// Files of a known beginning are not waited for: the input may be slow.
+	// If the first bytes suffice, do not wait for more: the input may be slow.
 	if bytes.IndexByte(head, 0) >= 0 || s.opts.Format == Detect &&
 		formatByStart(s.name, head) == Detect {
 		head = s.w.peek(tarBlock)
@@ -56,7 +56,7 @@ func (s *source) container() func(*source) {
 
 // entry reads a file in an archive of files.
 func (s *source) entry(name string, r io.Reader, size int64) {
-	file := &countedFile{ctx: s.ctx, r: struct{ io.Reader }{r}, size: max(size, -1),
+	file := &countedFile{ctx: s.ctx, r: r, size: max(size, -1),
 		progress: new(atomic.Int64)}
 	key := s.entryKey(name)
 	name = s.name + "/" + name
@@ -64,8 +64,8 @@ func (s *source) entry(name string, r io.Reader, size int64) {
 	within.records()
 }
 
-// skipEntry sends the skip of an entry. Its source is the entry, since the archive may have
-// documents. Entries that are left out on purpose are records of the archive.
+// skipEntry yields the skip of an entry. The source is the entry, since the archive may have
+// documents. For an entry that is left out on purpose, the source is the archive.
 func (s *source) skipEntry(name string, skip *Skip) {
 	if skip.PassedOver {
 		s.skip(s.w.pos, s.entryKey(name), skip)

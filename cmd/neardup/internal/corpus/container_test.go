@@ -68,7 +68,7 @@ func TestSlowTar(t *testing.T) {
 	}
 }
 
-// The global header that git archive writes is no entry. The skip of an entry names the entry.
+// The global header that git archive writes is not an entry. The skip of an entry names the entry.
 func TestTarOfGit(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

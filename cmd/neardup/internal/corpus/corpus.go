@@ -7,9 +7,9 @@
 // stops the run: the reader returns what it can read of a damaged file, and Reader.Broken reports
 // the damage at the end. Only an input that cannot be opened ends the run with an error.
 //
-// The reader takes at most a small multiple of Options.MaxDocument of memory. This bound does not
+// The reader needs at most a small multiple of Options.MaxDocument of memory. This bound does not
 // depend on the lengths that the input declares, or on its size after decompression. In addition,
-// it holds the names in the folders on the path to the current file, because it reads folders in
+// it keeps the names in the folders on the path to the current file, because it reads folders in
 // sorted order.
 package corpus
 
@@ -56,8 +56,7 @@ type Record struct {
 	Skip *Skip
 }
 
-// Original is a record with the bytes that it has in its file, apart from the compression of the
-// file.
+// Original has the bytes of a record in its file.
 type Original struct {
 	Format     Format
 	Compressed bool   // the file is compressed
@@ -75,16 +74,16 @@ func (o *Original) bytes() int {
 	return len(o.Header) + len(o.Body) + len(o.Member)
 }
 
-// OriginalFormats are the formats of records with an Original. Web archives are of one format.
+// OriginalFormats are the formats of records with an Original. WARC and WET are one format.
 var OriginalFormats = []Format{WARC, WET, JSONL}
 
-// The reasons of the skips of malformed lines and objects.
+// The skip reasons of malformed lines and objects.
 const (
 	BadJSON        = "bad json"
 	BadFingerprint = "bad fingerprint"
 )
 
-// Skip tells why a record is not a document. It is an error.
+// Skip states why a record is not a document. It is an error.
 type Skip struct {
 	// Reason is one of few short texts: "revisit", "status 404", "too large",
 	// "not text: image/png", "truncated gzip", "bad json".
@@ -128,18 +127,18 @@ type Options struct {
 	// Format is the format of all inputs. The default is Detect.
 	Format Format
 	// MaxDocument is the size in bytes of the largest document after decompression. A larger
-	// document is the skip "too large". Reading takes at most about 10 times as much memory, and a
+	// document is the skip "too large". Reading needs at most about 10 times as much memory, and a
 	// Zstandard window of up to 128 MiB. The default is DefaultMaxDocument.
 	MaxDocument int64
 	// Fields are the names of the fields of JSON records.
 	Fields Fields
 	// Originals sets Record.Original. A file whose format is not in OriginalFormats, or is not the
-	// format of the first file, ends the run with ErrNoOriginals. Each record then holds up to
-	// about MaxDocument bytes more, or a line of JSON.
+	// format of the first file, ends the run with ErrNoOriginals. Each record then takes about
+	// MaxDocument bytes more at most, or a line of JSON.
 	Originals bool
 	// Stdin is the input "-". The default is os.Stdin.
 	Stdin io.Reader
-	// Output is the file that the output goes to, or nil. Reading it might never end. It is an
+	// Output is the output file of the command, or nil. Since reading it might never end, it is an
 	// error as an input, and a skip in a folder.
 	Output os.FileInfo
 	// Opened has inputs that are already open, by name.
@@ -148,8 +147,8 @@ type Options struct {
 	names *fieldNames // of Fields
 }
 
-// Fields are the names of the fields of JSON records. A dot leads into an object unless the record
-// has a field with the whole name: "response.body". An empty name means the names in usualFields.
+// Fields are the names of the fields of JSON records. A dot selects a field of an object, unless
+// the record has a field with the whole name: "response.body". The defaults are in usualFields.
 type Fields struct {
 	Key     string // a string or a number
 	Content string // a string

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOneDamagedRecord damages one record. In a compressed file, all records before it are read,
-// and the file is broken if records are missing. In a file that is not compressed, a byte of a
-// block changes, and all other records are read.
+// TestOneDamagedRecord tests that damage to one record affects no other record. In a compressed
+// file, only the records before it must be read, and the file is broken if records are missing. In
+// a file that is not compressed, a byte of a block changes.
 func TestOneDamagedRecord(t *testing.T) {
 	for name, compressed := range map[string]bool{"plain": false, "gzip": true} {
 		t.Run(name, func(t *testing.T) {

@@ -112,8 +112,8 @@ type member struct {
 	raw      []byte // the compressed member, if it is kept
 }
 
-// newDecompressor looks at the first bytes of a file, unless plain says that the file is not
-// compressed.
+// newDecompressor returns a decompressor for the format of the first bytes of a file. If plain is
+// true, the file is not compressed.
 func newDecompressor(f *countedFile, plain bool) *decompressor {
 	size := fileBuffer
 	if f.size >= 0 { // a small file needs a small buffer
@@ -222,7 +222,7 @@ func (d *decompressor) Read(p []byte) (n int, err error) {
 	return 0, d.err
 }
 
-// beginMember starts the next gzip member. It returns io.EOF if there is none.
+// beginMember begins the next gzip member. It returns io.EOF at the end of the file.
 func (d *decompressor) beginMember() error {
 	head, err := d.in.Peek(len(gzipMagic))
 	if len(head) == 0 {
@@ -243,7 +243,7 @@ func (d *decompressor) beginMember() error {
 	}
 	d.gzip.Multistream(false)
 	d.inside = true
-	if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // the member before was empty
+	if n := len(d.members); n > 0 && d.members[n-1].pos == d.out { // the previous member was empty
 		d.members = d.members[:n-1]
 	}
 	d.members = append(d.members, d.last)
@@ -296,7 +296,7 @@ func (d *decompressor) corrupt(err error) error {
 	return c
 }
 
-// corruption returns what ended the reading, or nil if nothing did or the file ended.
+// corruption returns the corruption that ended the reading, or nil.
 func (d *decompressor) corruption() *corruption {
 	c, _ := d.err.(*corruption)
 	return c

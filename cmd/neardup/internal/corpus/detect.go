@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	document "github.com/neardup/neardup/fingerprint/page"
+	"github.com/neardup/neardup/internal/mediatype"
 )
 
 // Format is the format of an input.
@@ -52,18 +53,18 @@ var formats = []struct {
 
 const (
 	// sniffBytes is the number of bytes of a file or a document that detection reads.
-	sniffBytes = 4 << 10
-	// sniffLines bounds the number of lines in these bytes that detection reads.
+	sniffBytes = mediatype.SniffBytes
+	// sniffLines is the maximum number of lines in these bytes that detection reads.
 	sniffLines = 100
 )
 
-// format returns the format of the options, or else of the file.
+// format returns Options.Format, or detects the format of the file.
 func (s *source) format() (Format, *Skip) {
 	if s.opts.Format != Detect {
 		return s.opts.Format, nil
 	}
 	if f := formatByStart(s.name, s.w.chunk()); f != Detect {
-		return f, nil // without waiting for more: the input may be slow
+		return f, nil // do not wait for more bytes: the input may be slow
 	}
 	head := s.w.peek(sniffBytes)
 	if c := s.w.corruption(); c != nil {
@@ -112,8 +113,8 @@ func detectFormat(name string, head []byte) (Format, *Skip) {
 	return HTMLFile, nil
 }
 
-// formatByStart returns the format of a file by its first bytes, or Detect if they do not suffice.
-// The extension of a page or of code decides if the first bytes are JSON.
+// formatByStart returns the format of a file according to its first bytes, or Detect if they do not
+// suffice. If the first bytes are JSON, the extension of a page or of code takes precedence.
 func formatByStart(name string, head []byte) Format {
 	head = withoutSpace(head)
 	if recordStart(head) {
@@ -174,7 +175,7 @@ func formatByName(name string) Format {
 	return Detect
 }
 
-// unsupported has the name of formats that are not read, and advice, by extension. Without it, a
+// unsupported has the names of formats that are not read, and advice, by extension. Without it, a
 // text file of such a format would be one document.
 var unsupported = map[string][2]string{
 	".csv": csv, ".tsv": csv, ".mht": mhtml, ".mhtml": mhtml, ".cdx": cdx, ".cdxj": cdx,
@@ -199,9 +200,9 @@ func notSupported(name, advice string) *Skip {
 
 var urlLine = regexp.MustCompile(`^\s*(?i:https?|ftp)://\S+\s*$`)
 
-// kindOf returns the kind of a document by its declared type, its name, which is a URL or a path,
-// and its content. It is document.KindOf, except that text without a declared type may be code or
-// data of a site.
+// kindOf returns the kind of a document according to its declared type, its name, which is a URL or
+// a path, and its content. It differs from document.KindOf for text without a declared type, which
+// may be code or data of a site.
 func kindOf(contentType, name string, content []byte) (Kind, error) {
 	kind, err := document.KindOf(contentType, content)
 	if err != nil || kind != Text {

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -29,12 +30,12 @@ const (
 	fields
 )
 
-// bodySimhash is the decimal simhash that httpx computes. It counts only in lists, because it is
+// bodySimhash is the decimal simhash that httpx computes. It is used only in lists, because it is
 // not comparable with the fingerprints of pages.
 const bodySimhash = "hash.body_simhash"
 
 // usualFields has the names that crawlers and corpora use. If a record has several of them, the
-// first name counts. A dot leads into an object.
+// first name counts. A dot selects a field of an object.
 var usualFields = [fields][]string{
 	keyField: {
 		// crawlee, httpx, Scrapy, crawl4ai, C4, FineWeb, RedPajama 2
@@ -105,12 +106,12 @@ func newFieldNames(named *Fields) *fieldNames {
 	return f
 }
 
-// missing returns a message with the fields that a record may have.
+// missing returns the message about a record without any of the fields that it may have.
 func (f *fieldNames) missing(list bool) string {
 	if list {
-		return fmt.Sprintf("there is no field %s", strings.Join(f.names[fingerprintField], ", "))
+		return fmt.Sprintf("no field %s", strings.Join(f.names[fingerprintField], ", "))
 	}
-	return fmt.Sprintf("there is no string field %s; --content-field names another one",
+	return fmt.Sprintf("no string field %s: --content-field selects another field",
 		strings.Join(f.names[contentField], ", "))
 }
 
@@ -152,8 +153,8 @@ func newDecoder(record []byte) *jsontext.Decoder {
 		jsontext.AllowInvalidUTF8(true))
 }
 
-// find returns the fields of a record, which must be one object. Each run of bytes that are not
-// UTF-8 is U+FFFD. NaN and infinite numbers, which Python writes, are null.
+// find returns the fields of a record, which must be one object. It reads each run of bytes that
+// are not UTF-8 as U+FFFD, and NaN and infinite numbers, which Python writes, as null.
 func (f *fieldNames) find(record []byte) (*values, error) {
 	v, err := f.findIn(record)
 	if err != nil {
@@ -170,14 +171,14 @@ func (f *fieldNames) findIn(record []byte) (*values, error) {
 	}
 	d := newDecoder(record)
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
-		return nil, fmt.Errorf("it is not an object")
+		return nil, errors.New("not a JSON object")
 	}
 	all := make(map[string]jsontext.Value)
 	if err := f.read(d, record, "", all); err != nil {
 		return nil, err
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
-		return nil, fmt.Errorf("there is data after the JSON object")
+		return nil, errors.New("data after the JSON object")
 	}
 	v := new(values)
 	for i := range v {
@@ -188,8 +189,8 @@ func (f *fieldNames) findIn(record []byte) (*values, error) {
 	return v, nil
 }
 
-// choose returns the first of the names of a field that a record has. A content of white space
-// counts only if there is no other content.
+// choose returns the value of the first name of field n that a record has. A content of white space
+// is used only if there is no other content.
 func (f *fieldNames) choose(n field, all map[string]jsontext.Value) (blank value) {
 	for _, name := range f.names[n] {
 		switch found, ok := all[name]; {
@@ -215,9 +216,8 @@ func withoutNaN(record []byte) []byte {
 	})
 }
 
-// read reads an object, and the objects in it that may have wanted fields, into all. The nesting of
-// these objects is bounded by the dots in the names. Of a name that occurs twice, the last value
-// counts.
+// read reads an object, and the objects in it that may have wanted fields, into all. The dots in
+// the names bound the nesting of these objects. If a name occurs twice, the last value counts.
 func (f *fieldNames) read(
 	d *jsontext.Decoder, record []byte, path string, all map[string]jsontext.Value,
 ) error {

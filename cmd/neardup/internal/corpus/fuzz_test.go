@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fuzzRead reads an input. It checks the totals, the sizes of documents, and that a compressed
-// archive has the same records.
+// fuzzRead reads an input. It checks the totals, document sizes, and that an archive has the
+// same records if it is compressed.
 func fuzzRead(t *testing.T, format Format, input []byte) []Record {
 	const limit = 1000
 	opts := Options{Format: format, MaxDocument: limit}
@@ -147,7 +147,7 @@ func FuzzJSONLines(f *testing.F) {
 	})
 }
 
-// An array has as many records as objects for encoding/json.
+// The reader finds as many records in an array as encoding/json finds objects.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`[{"url":"u","text":"t"},{"text":"]"}]`,
 		"{\n\"text\":\"\\\"}\"}{}", "[1,[2,{}],]", `["a""b"]`, "[[[", "]}", "\xef\xbb\xbf[]"} {

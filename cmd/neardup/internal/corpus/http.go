@@ -33,7 +33,7 @@ func isHTTP(h recordHeader, block []byte) bool {
 		h.kind == "response" && h.contentType == "" && bytes.HasPrefix(block, []byte("HTTP/"))
 }
 
-// parseHTTP parses an HTTP response as browsers do. net/http refuses much that crawls contain:
+// parseHTTP parses an HTTP response as browsers do. Crawls contain responses that net/http rejects:
 // lines that end with LF, header lines without a colon, "ICY 200 OK", "HTTP/2 200", no reason, and
 // interim responses before the response.
 func parseHTTP(block []byte) (payload, *Skip) {
@@ -106,15 +106,15 @@ func codings(lists []string) (names []string) {
 	return names
 }
 
-// dechunk removes the chunked transfer encoding. Archives often keep the header of a body whose
-// chunks the crawler has joined already, and the first line of such a body may be a number.
-// Therefore, a body is chunked only if all of it is chunks, up to the last chunk or to the end of a
-// truncated body. A body that is truncated in its first chunk is chunked if it is binary otherwise.
+// dechunk removes the chunked transfer encoding. Archives often have the header of a chunked body
+// although the crawler joined the chunks, and the first line of such a body may be a number.
+// Therefore, a body is chunked only if it consists of chunks, up to the last chunk or to the end of
+// a truncated body. A body that ends in its first chunk is chunked if the chunk is not readable.
 func dechunk(body []byte) []byte {
 	out := make([]byte, 0, len(body))
 	for rest := body; len(rest) > 0; {
 		line, data, hasEnd := bytes.Cut(rest, []byte{'\n'})
-		// an extension follows it
+		// an extension may follow the size
 		digits, _, _ := bytes.Cut(line[:min(len(line), 1<<10)], []byte{';'})
 		size, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 28)
 		switch {
@@ -141,7 +141,7 @@ func dechunk(body []byte) []byte {
 // maxEncodings bounds the number of encodings of a body.
 const maxEncodings = 4
 
-// decode returns the content of a payload. The header is only a hint: many archives hold decoded
+// decode returns the content of a payload. The header is only a hint: many archives contain decoded
 // bodies with the header of encoded bodies, and servers confuse gzip and deflate. A truncated body
 // is decoded up to its end, as in a browser.
 func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
@@ -186,8 +186,7 @@ func (p *payload) decode(limit int64) (content []byte, problem *Skip) {
 var errEncoding = errors.New("unknown content encoding")
 
 // openBody returns a reader that decodes a body, or nil if the body is not encoded. The first bytes
-// of the body decide, whatever the name of the encoding is. Brotli has no such bytes, nor has
-// deflate.
+// of the body take precedence over the name of the encoding. Brotli and deflate have no such bytes.
 func openBody(name string, body []byte) (io.Reader, error) {
 	known := slices.Contains([]string{"gzip", "x-gzip", "deflate", "x-deflate", "zstd", "br"}, name)
 	r := bytes.NewReader(body)

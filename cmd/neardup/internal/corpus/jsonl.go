@@ -7,7 +7,7 @@ import (
 )
 
 // lineFactor is the length of the longest line in units of Options.MaxDocument. Escapes and other
-// fields take room.
+// fields need more bytes than the document.
 const lineFactor = 4
 
 // jsonLines reads an object per line.
@@ -115,8 +115,8 @@ func (v *valueCutter) next(c []byte) (n int, ended bool) {
 	return len(c), false
 }
 
-// setJSON makes rec a document or a skip according to an object. If the object is in a list, its
-// fingerprint counts. Otherwise its content counts, if it has any.
+// setJSON sets rec to the document or the skip of an object. In a list of fingerprints, it reads
+// the fingerprint of the object. Otherwise it prefers the content to the fingerprint.
 func (rec *Record) setJSON(object []byte, opts *Options, list bool) {
 	skip := func(reason, detail string, err error) {
 		rec.Skip = &Skip{Reason: reason, Detail: detail, Document: true, Err: err}
@@ -179,7 +179,7 @@ func kindOfField(name, contentType string, content []byte) (Kind, error) {
 	}
 	kind, err := document.KindOf(contentType, content)
 	if err != nil && contentType == "" {
-		return Text, nil // it is a JSON string
+		return Text, nil // a JSON string is text
 	}
 	return kind, err
 }

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// UnquoteKey undoes QuoteKey, which returns one line without control characters.
+// QuoteKey returns one line without control characters, and UnquoteKey reverses it.
 func FuzzQuoteKey(f *testing.F) {
 	for _, key := range []string{"http://a.example/", "", "a\nffffffffffffffff\tevil",
 		"\x1b[31m\x00", `"quoted"`, `"`, `c:\new`, "\xff\xfe", "a\r", "\u009b2J",
@@ -31,7 +31,7 @@ func FuzzQuoteKey(f *testing.F) {
 	})
 }
 
-func TestUnquoteKeyLeavesOthers(t *testing.T) {
+func TestUnquoteKeyOfOtherKeys(t *testing.T) {
 	for _, field := range []string{"", `plain`, `"`, `"no end`, `"a"b`, `"bad \q escape"`,
 		`back\slash`, `'a'`, "`a`"} {
 		if got := UnquoteKey(field); got != field {

@@ -17,16 +17,16 @@ import (
 const (
 	// maxListLine bounds a line of a list of fingerprints. Its key is a URL.
 	maxListLine = 1 << 20
-	// chunkBytes is the size from which on a chunk of a list ends. A skip takes several hundred
-	// bytes, and each line may be one.
+	// A chunk of a list ends when it has chunkBytes bytes. It must be small since each line may be
+	// a skip, which takes several hundred bytes.
 	chunkBytes = 64 << 10
 )
 
-// ErrNotFingerprint is matched by the error about a document in a list of fingerprints.
+// ErrNotFingerprint is matched by the error for a document in a list of fingerprints.
 var ErrNotFingerprint = errors.New("a document in a list of fingerprints")
 
-// Chunk holds consecutive fingerprints of a list, and the skips between them. One goroutine cuts
-// a list into chunks, and any number of goroutines parse them.
+// Chunk has consecutive fingerprints of a list, and the skips between them. One goroutine cuts a
+// list into chunks, and any number of goroutines parse them.
 type Chunk struct {
 	Source       string // as in Record
 	Fingerprints []fingerprint.Fingerprint
@@ -40,7 +40,7 @@ type Chunk struct {
 	lines    []listLine // of the fingerprints; nil if the format is U64LE
 	skips    []Record
 	end      *Record // the skip that ends the file, or nil
-	err      error   // a document in the list
+	err      error   // matches ErrNotFingerprint if the list has a document
 }
 
 // listLine is the position of a line in its chunk, and its key as it is written.
@@ -98,7 +98,7 @@ func (c *Chunk) parseLines() {
 			case skip == nil:
 				c.Fingerprints, c.lines = append(c.Fingerprints, fp), append(c.lines, at)
 			case skip.Err == ErrNotFingerprint:
-				c.err = fmt.Errorf("%w: %s line %d byte %d is a text; dedup reads texts",
+				c.err = fmt.Errorf("%w: %s line %d byte %d is a text: use dedup for texts",
 					ErrNotFingerprint, c.Source, c.first+uint64(at.number),
 					c.offset+int64(at.offset))
 				return
@@ -178,23 +178,22 @@ func (r *Reader) Chunks(ctx context.Context, work func(*Chunk) error) iter.Seq2[
 	}
 }
 
-// readLists reads all inputs as lists, and passes on their chunks unparsed until give returns
-// false.
-func (r *Reader) readLists(ctx context.Context, give func(*Chunk) bool) error {
+// readLists reads all inputs as lists. It yields their chunks unparsed until yield returns false.
+func (r *Reader) readLists(ctx context.Context, yield func(*Chunk) bool) error {
 	run := &run{Reader: r, ctx: ctx}
 	run.read = func(s *source) {
 		s.chunks(s.listFormat(), func(c *Chunk) bool {
-			s.stopped = !give(c)
+			s.stopped = !yield(c)
 			return !s.stopped
 		})
 	}
-	run.give = func(u *RawRecord) bool { // a file that cannot be read
-		return give(&Chunk{Source: u.record.Source, skips: []Record{u.record}})
+	run.yield = func(u *RawRecord) bool { // a file that cannot be read
+		return yield(&Chunk{Source: u.record.Source, skips: []Record{u.record}})
 	}
 	return run.readAll()
 }
 
-// listFormat returns the format of a list by Options.Format, its name or its first byte.
+// listFormat returns the format of a list according to Options.Format, its name or its first byte.
 func (s *source) listFormat() Format {
 	switch format := formatByName(s.name); {
 	case s.opts.Format != Detect:
@@ -236,8 +235,8 @@ func (s *source) list(format Format) {
 	})
 }
 
-// chunks cuts a list into chunks, and passes them on unparsed until give returns false.
-func (s *source) chunks(format Format, give func(*Chunk) bool) {
+// chunks cuts a list into chunks. It yields them unparsed until yield returns false.
+func (s *source) chunks(format Format, yield func(*Chunk) bool) {
 	if format != U64LE {
 		s.w.skipMark()
 	}
@@ -258,7 +257,7 @@ func (s *source) chunks(format Format, give func(*Chunk) bool) {
 			n, _ = notationOf(firstLines(string(c.text), notationLines, true))
 		}
 		c.notation = n
-		if s.ctx.Err() != nil || (len(c.text) > 0 || c.end != nil) && !give(c) {
+		if s.ctx.Err() != nil || (len(c.text) > 0 || c.end != nil) && !yield(c) {
 			return
 		}
 	}
@@ -291,8 +290,9 @@ func (s *source) readWords(c *Chunk) (more bool) {
 	return true
 }
 
-// readLines reads lines into a chunk. If undecided is set, the lines have to tell the notation of
-// the list. It returns the number of lines, and false at the end of the file.
+// readLines reads lines into a chunk. If undecided is true, a chunk of a slow input does not end
+// before its lines determine the notation. It returns the number of lines, and false at the end of
+// the file.
 func (s *source) readLines(c *Chunk, undecided bool) (lines uint64, more bool) {
 	const limit = maxListLine + len("\r\n")
 	for len(c.text) < chunkBytes {

@@ -133,8 +133,8 @@ func TestChunksOfLines(t *testing.T) {
 	}
 }
 
-// Each example in docs/inputs.md is the same fingerprint.
-func TestSpellingsOfTheDocuments(t *testing.T) {
+// The examples of notations in docs/inputs.md are the same fingerprint.
+func TestNotationsInDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/inputs.md")
 	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Lists of fingerprints\n")
@@ -175,7 +175,7 @@ func TestVerdictInAList(t *testing.T) {
 	}
 }
 
-// The context and an error of the work end the chunks.
+// The end of the context, and an error of the work, end the sequence of chunks.
 func TestChunksEnd(t *testing.T) {
 	reader := func() *Reader {
 		return newReader(t, Options{Format: Fingerprints,
@@ -243,7 +243,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// Ending the loop does not wait for a pipe that has no more data.
+// The end of the loop does not wait for a pipe without data.
 func TestChunksOfAPipe(t *testing.T) {
 	enough := errors.New("enough")
 	for name, work := range map[string]func(*Chunk) error{"the loop": nil,

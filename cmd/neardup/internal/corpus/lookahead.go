@@ -15,7 +15,7 @@ import (
 const lookaheadBytes = 64 << 10
 
 // lookahead is the reader of all formats. It returns the decompressed bytes of a file, peeks the
-// next bytes, and tells where gzip members begin. Reading ends at the end of the file or at
+// next bytes, and reports where gzip members begin. Reading ends at the end of the file or at
 // corruption.
 type lookahead struct {
 	src   *decompressor
@@ -59,7 +59,7 @@ func (l *lookahead) decodeUTF16() {
 	l.utf16 = true
 }
 
-// goBack makes b, the last bytes that were read, the next bytes.
+// goBack unreads b, the last bytes that were read.
 func (l *lookahead) goBack(b []byte) {
 	unread := slices.Concat(b, l.peek(l.buf.Buffered()))
 	l.text = io.MultiReader(bytes.NewReader(unread), l.text)
@@ -149,9 +149,9 @@ func (l *lookahead) offset() int64 {
 // compressed reports whether the file is compressed.
 func (l *lookahead) compressed() bool { return l.src.format != "" }
 
-// holds reports whether n more bytes may follow. The size of the content is known only of a regular
-// file that is not compressed.
-func (l *lookahead) holds(n int64) bool {
+// mayHave reports whether n more bytes may follow. The size of the content is known only for a
+// regular file that is not compressed.
+func (l *lookahead) mayHave(n int64) bool {
 	size := l.src.file.size
 	return l.compressed() || l.utf16 || size < 0 || n <= size-l.pos
 }
@@ -167,8 +167,8 @@ func (l *lookahead) corruption() *corruption {
 // ended reports whether the end of the file is here.
 func (l *lookahead) ended() bool { return len(l.peek(1)) == 0 && l.src.err == io.EOF }
 
-// line appends the next line with its line feed to dst, but only up to a length of limit. It
-// returns the size of the line, which is 0 at the end or at corruption, and whether the line has a
+// line appends the next line with its line feed to dst, up to a length of limit for dst. It returns
+// the size of the whole line, which is 0 at the end or at corruption, and whether the line has a
 // line feed.
 func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole bool) {
 	return l.cut(dst, limit, func(c []byte) (int, bool) {
@@ -179,8 +179,8 @@ func (l *lookahead) line(dst []byte, limit int) (line []byte, size int64, whole 
 	})
 }
 
-// cut is like line, but next determines the end of the part: it returns how many bytes of c belong
-// to the part, and whether the part ends there.
+// cut is like line for a part whose end next determines: next returns the number of bytes of c that
+// belong to the part, and whether the part ends after them.
 func (l *lookahead) cut(
 	dst []byte, limit int, next func(c []byte) (n int, ended bool),
 ) (part []byte, size int64, whole bool) {

@@ -142,7 +142,7 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// About ten documents of 1 MiB, or the skips of a chunk of a list, are in memory. On a
-			// busy machine, garbage takes up to as much again.
+			// busy machine, garbage takes up to the same amount.
 			limit := uint64(30 << 20)
 			if strings.HasPrefix(test.name, "tiny") {
 				limit = 20 << 20
@@ -173,8 +173,8 @@ func checkMemory(t *testing.T, format Format, input io.Reader, want string, limi
 	}
 }
 
-// A frame of Zstandard takes a window, and a stream of xz takes a dictionary, of up to 128 MiB. A
-// larger one is refused.
+// The window of a Zstandard frame and the dictionary of an xz stream have up to 128 MiB. A larger
+// window or dictionary is an error.
 func TestWindows(t *testing.T) {
 	for _, log := range []int{10, 20, 27, 28, 31, 41} {
 		block := uint32(len(page))<<3 | 1 // the last one, stored

@@ -17,7 +17,7 @@ import (
 type notation uint8
 
 const (
-	unknownNotation notation = iota // no line had digits so far
+	unknownNotation notation = iota // no line so far has digits
 	hexNotation
 	decimalNotation
 	binaryNotation
@@ -123,7 +123,7 @@ func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 	}
 	n, err := strconv.ParseUint(line, 10, 64)
 	if signed, bad := strconv.ParseInt(line, 10, 64); err != nil && bad == nil {
-		n, err = uint64(signed), nil // two's complement, as a bigint of a database
+		n, err = uint64(signed), nil // two's complement, as in a bigint column of a database
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%.40q is not a decimal number from -2^63 to 2^64-1", line)
@@ -132,7 +132,7 @@ func parseDecimal(line string) (fingerprint.Fingerprint, error) {
 }
 
 // isFingerprintList reports whether more than half of the lines are fingerprints, with or without a
-// key, in a form that other text hardly has.
+// key, in a form that is rare in other text.
 func isFingerprintList(lines []string) bool {
 	n := 0
 	for _, line := range lines {
@@ -182,8 +182,8 @@ func KeyBytes(key string) []byte {
 	return []byte(key)
 }
 
-// UnquoteKey undoes QuoteKey. Columns may follow a quoted key, each after a tab. They do not
-// change. A field that is not quoted correctly is returned as it is.
+// UnquoteKey reverses QuoteKey. Columns may follow a quoted key, each after a tab. They do not
+// change. A field that is not quoted correctly is returned unchanged.
 func UnquoteKey(field string) string {
 	if !strings.HasPrefix(field, `"`) {
 		return field

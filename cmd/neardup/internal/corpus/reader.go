@@ -25,8 +25,8 @@ type Reader struct {
 
 	mu     sync.Mutex
 	totals Totals
-	broken Record // the first broken place
-	places int64  // number of broken places
+	broken Record // the first record with a broken Skip
+	places int64  // number of such records
 }
 
 // New returns a reader of inputs: files, folders with all files below them, or "-" for standard
@@ -46,7 +46,7 @@ func New(inputs []string, opts Options) (*Reader, error) {
 	return r, nil
 }
 
-// Progress returns the number of bytes read from the files before decompression, and the size of
+// Progress returns the number of bytes read from the files, before decompression, and the size of
 // all files. The size is -1 before Measure returns, and if an input is standard input or a pipe.
 func (r *Reader) Progress() (read, total int64) { return r.done.Load(), r.total.Load() }
 
@@ -88,13 +88,13 @@ const (
 
 // Totals counts the records of all inputs. Records is the sum of Documents and of Skipped.
 type Totals struct {
-	Files     int64            // opened files; standard input is one
+	Files     int64            // opened files, including standard input
 	Records   int64            // all records
 	Documents int64            // records without a Skip
 	Skipped   map[string]int64 // skips by reason
 	Malformed string           // source of the first BadJSON or BadFingerprint
-	// Unrecognized is the first input, which is not a file in a folder, whose format is not
-	// recognized. It is nil if there is none.
+	// Unrecognized is the error of the first input whose format is not recognized, or nil. It does
+	// not include files in folders.
 	Unrecognized error
 	Repaired     int64 // WARC records with a wrong Content-Length
 }
@@ -145,6 +145,7 @@ var ErrBroken = errors.New("broken input")
 
 // Broken returns an error that matches ErrBroken if an input is damaged or cannot be read. The
 // error has the first such place so far and the number of places. Each place is also a skip.
+// Otherwise Broken returns nil.
 func (r *Reader) Broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,12 +182,12 @@ func (r *Reader) MissingFields() (missing []string) {
 type RawRecord struct {
 	record Record
 	parse  func(*Record) // completes record; nil if it is complete
-	bytes  int           // memory that parse holds
+	bytes  int           // memory that parse uses
 	reader *Reader
 }
 
-// Parse parses and counts the record. Call it once, on any goroutine. Options.MaxDocument has the
-// memory that each call takes.
+// Parse parses and counts the record. Call it once, on any goroutine. See Options.MaxDocument for
+// the memory that a call needs.
 func (u *RawRecord) Parse() Record {
 	if u.parse != nil {
 		if u.parse(&u.record); u.record.Skip != nil {
@@ -206,17 +207,16 @@ func (u *RawRecord) Place() (source string, number int64) {
 	return u.record.Source, u.record.Number
 }
 
-// Bytes returns the memory that the record holds until it is parsed.
+// Bytes returns the memory that the record takes until it is parsed.
 func (u *RawRecord) Bytes() int { return u.bytes + cap(u.record.Content) }
 
 // RawRecords reads all inputs. An error ends the sequence: an input that cannot be opened, the
-// error of ctx, or ErrNoOriginals. Any other problem is a record with a Skip. The end of a record
-// must be found in order, but RawRecord.Parse, which takes most of the time, may run on several
-// goroutines.
+// error of ctx, or ErrNoOriginals. Any other problem is a record with a Skip. One goroutine finds
+// the ends of records, but RawRecord.Parse, which takes most of the time, may run on several.
 func (r *Reader) RawRecords(ctx context.Context) iter.Seq2[*RawRecord, error] {
 	return func(yield func(*RawRecord, error) bool) {
 		run := &run{Reader: r, ctx: ctx, read: (*source).records}
-		run.give = func(u *RawRecord) bool { return yield(u, nil) }
+		run.yield = func(u *RawRecord) bool { return yield(u, nil) }
 		if err := run.readAll(); err != nil {
 			yield(nil, err)
 		}
@@ -228,7 +228,7 @@ type run struct {
 	*Reader
 	ctx     context.Context
 	read    func(*source)         // reads a file
-	give    func(*RawRecord) bool // passes on a record; returns false to stop the run
+	yield   func(*RawRecord) bool // returns false to stop the run
 	stopped bool
 	first   Format // of the first file, with Options.Originals
 	refused error  // why the run stopped
@@ -237,8 +237,7 @@ type run struct {
 // errStopped ends a walk after the run was stopped.
 var errStopped = errors.New("stopped")
 
-// readAll reads all inputs. It returns an error if an input cannot be opened, and the error of the
-// context.
+// readAll reads all inputs. It returns an error if an input cannot be opened or the context ends.
 func (r *run) readAll() error {
 	for _, input := range r.inputs {
 		if err := r.readInput(input); r.stopped {
@@ -318,9 +317,9 @@ func (r *run) readFile(name string, f io.Reader, size int64) error {
 	return r.ctx.Err()
 }
 
-// emit passes on a record. It returns false if the run has to stop.
+// emit yields a record. It returns false if the run must stop.
 func (r *run) emit(u *RawRecord) bool {
 	u.reader = r.Reader
-	r.stopped = r.stopped || !r.give(u)
+	r.stopped = r.stopped || !r.yield(u)
 	return !r.stopped
 }

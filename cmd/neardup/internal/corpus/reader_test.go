@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 )
 
-// The key of a file that is one document is its absolute path, however the file is named.
+// The key of a file that is one document is its absolute path, also for a relative input path.
 func TestPathsAreKeys(t *testing.T) {
 	one, two := writeFiles(t, map[string]string{"a/x.html": page}),
 		writeFiles(t, map[string]string{"a/x.html": page})

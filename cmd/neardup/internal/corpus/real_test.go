@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestArchives compares the documents of real archives with the documents of earlier versions.
-// Package net/http read the same documents from these archives.
+// TestArchives compares the documents of real archives with hashes from earlier versions. Package
+// net/http finds the same documents in these archives.
 func TestArchives(t *testing.T) {
 	for name, want := range map[string]struct {
 		records   int64

@@ -32,10 +32,10 @@ func (o *Options) open(name string, file *countedFile) *lookahead {
 	return newLookahead(newDecompressor(file, plain), words)
 }
 
-// send passes on a complete record. It returns false if the run has to stop.
+// send yields a complete record. It returns false if the run must stop.
 func (s *source) send(rec *Record) bool { return s.sendRaw(&RawRecord{record: *rec}) }
 
-// sendRaw passes on a record that is not parsed. It returns false if the run has to stop.
+// sendRaw yields a record that is not parsed. It returns false if the run must stop.
 func (s *source) sendRaw(u *RawRecord) bool {
 	if s.ctx.Err() != nil { // the context ended the file
 		return false
@@ -45,7 +45,7 @@ func (s *source) sendRaw(u *RawRecord) bool {
 	return s.emit(u)
 }
 
-// skip sends a skip. It returns false if the run has to stop.
+// skip yields a skip. It returns false if the run must stop.
 func (s *source) skip(offset int64, key string, skip *Skip) bool {
 	return s.send(&Record{Offset: offset, Key: key, Skip: skip})
 }
@@ -74,7 +74,7 @@ func (s *source) records() {
 	}
 }
 
-// noRecords is the reason of the skip that stands for a file without records.
+// noRecords is the skip reason of a file without records.
 const noRecords = "no records"
 
 // wholeFile reads a file that is one document.
@@ -100,8 +100,8 @@ func (s *source) wholeFile(kind Kind) {
 	}
 }
 
-// entryKey returns the key of an entry of an archive of files as one document. A name with ".."
-// does not lead out of the archive.
+// entryKey returns the key of a document that is an entry of an archive of files. A name with ".."
+// cannot leave the archive.
 func (s *source) entryKey(name string) string {
 	if s.key == "" {
 		return ""
@@ -109,15 +109,16 @@ func (s *source) entryKey(name string) string {
 	return s.key + path.Clean("/"+name)
 }
 
-// ErrNoOriginals is matched by the error about a file whose format is not in OriginalFormats.
+// ErrNoOriginals is matched by the error for a file whose format is not in OriginalFormats, or is
+// not the format of the first file.
 var ErrNoOriginals = errors.New("its records cannot be passed through")
 
-// CheckOriginals returns the error with which the formats of the files will end the run. It does
-// not check standard input, pipes and the files in archives. It also returns an error if one of the
-// files is the output.
+// CheckOriginals checks the files before the run. It returns an error that matches ErrNoOriginals
+// if their formats would end the run, and another error if one of the files is the output. It does
+// not check standard input, pipes and the files in archives.
 func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	ahead := &Reader{opts: r.opts}
-	ahead.opts.Output = nil // here, the output in a folder is an error too
+	ahead.opts.Output = nil // here, the output file is also an error in a folder
 	for _, input := range r.inputs {
 		if input == "-" && isFile(r.opts.Stdin, output) {
 			return fmt.Errorf("input: %s: %w", input, errIsOutput)
@@ -126,7 +127,7 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 			ahead.inputs = append(ahead.inputs, input)
 		}
 	}
-	run := &run{Reader: ahead, ctx: ctx, give: func(*RawRecord) bool { return true }}
+	run := &run{Reader: ahead, ctx: ctx, yield: func(*RawRecord) bool { return true }}
 	run.read = func(s *source) {
 		if isFile(s.w.src.file.r, output) {
 			s.refuse(fmt.Errorf("input: %s: %w", s.name, errIsOutput))
@@ -139,7 +140,8 @@ func (r *Reader) CheckOriginals(ctx context.Context, output os.FileInfo) error {
 	return run.readAll()
 }
 
-// IsStream reports whether an input is neither a regular file nor a folder. It can be read once.
+// IsStream reports whether an input is neither a regular file nor a folder, so that it can be read
+// only once.
 func IsStream(input string) bool {
 	info, err := os.Stat(input)
 	return input == "-" || err != nil || !info.Mode().IsRegular() && !info.IsDir()

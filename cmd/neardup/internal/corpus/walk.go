@@ -29,8 +29,8 @@ type found struct {
 }
 
 // walk visits the files in a folder and below it in the order of their names. It does not follow
-// links, which may lead out of the folder or form a circle. In the folder of a crawl, it visits
-// only the web archives.
+// links, which may lead out of the folder or form a loop. In the folder of a crawl, it visits only
+// the web archives.
 func walk(ctx context.Context, folder string, visit func(found) error) error {
 	root, err := filepath.EvalSymlinks(folder) // the folder itself may be a link
 	if err != nil {
@@ -41,8 +41,7 @@ func walk(ctx context.Context, folder string, visit func(found) error) error {
 		return err
 	}
 	if isDatabase(entries) {
-		return fmt.Errorf("%s is an index, and holds no documents to read: \"neardup export\" "+
-			"prints the stored documents", folder)
+		return fmt.Errorf("%s is an index: \"neardup export\" prints the stored documents", folder)
 	}
 	name := strings.TrimSuffix(filepath.ToSlash(folder), "/")
 	return walkEntries(ctx, found{path: root, name: name}, entries, visit)

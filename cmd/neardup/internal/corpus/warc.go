@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// largeBlock is the size from which on a block is passed on without a copy.
+	// A block of largeBlock bytes or more is passed on without a copy.
 	largeBlock = 1 << 20
-	// httpSlack is how much larger than a document its record may be.
+	// httpSlack is the number of bytes by which a record can be larger than its document.
 	httpSlack = 1 << 20
 	// maxRecordHeader bounds the header of a record. Its URL may be a data URL.
 	maxRecordHeader = 1 << 20
-	// maxReread bounds how many bytes are read again after wrong Content-Lengths, in addition to
+	// maxReread bounds the bytes that are read again after wrong Content-Lengths, in addition to
 	// the size of the archive.
 	maxReread = 64 << 20
 	// maxPages bounds archive.pages. A conversion follows its page within that many pages.
@@ -63,7 +63,7 @@ func (s *source) archive() {
 	}
 }
 
-// record reads a record, or the bytes up to the next record. It returns false if the reading has to
+// record reads a record, or the bytes up to the next record. It returns false if the reader must
 // stop.
 func (a *archive) record() bool {
 	offset := a.w.offset()
@@ -93,7 +93,7 @@ func (a *archive) record() bool {
 	return a.sendRaw(u)
 }
 
-// lost sends the skip of a record that a corruption of the file ended.
+// lost sends the skip of a record that is incomplete because the file is corrupt.
 func (a *archive) lost(offset int64, h recordHeader, c *corruption) {
 	skip := c.skip()
 	skip.Document = !isNonDocument(h.kind)
@@ -123,7 +123,7 @@ func (a *archive) readHeader() (problem *Skip) {
 // readBlock reads the block of a record into a.content and returns its size.
 func (a *archive) readBlock(h recordHeader) (size int64, problem *Skip) {
 	a.content, a.repaired = a.content[:0], false
-	credible := h.length >= 0 && a.w.holds(h.length)
+	credible := h.length >= 0 && a.w.mayHave(h.length)
 	if credible {
 		if size = a.copyBytes(h.length); size == h.length && a.endsHere() {
 			return size, nil
@@ -245,14 +245,14 @@ func (a *archive) atRecord() bool { return recordStart(a.w.peek(recordStartBytes
 
 func (a *archive) atMemberRecord() bool { return a.w.member() != nil && a.atRecord() }
 
-// isNonDocument reports whether records of a type hold no document.
+// isNonDocument reports whether records of a type contain no document.
 func isNonDocument(kind string) bool {
 	return slices.Contains([]string{"warcinfo", "request", "metadata", "revisit", "continuation"},
 		kind)
 }
 
-// interpret makes a record of a header and of the block in a.content, of which size bytes were
-// read.
+// interpret returns the record of a header and of the block in a.content. size is the size of the
+// whole block.
 func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	skip := func(s *Skip) *RawRecord { return &RawRecord{record: Record{Skip: s}} }
 	switch {
@@ -295,7 +295,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 		}
 		a.pages[maphash.String(pageSeed, h.uri)] = true
 	}
-	if _, err := document.KindOf(p.contentType, nil); err != nil { // it need not be decoded
+	if _, err := document.KindOf(p.contentType, nil); err != nil { // no need to decode it
 		return skip(&Skip{Reason: err.Error(), Document: true})
 	}
 	if size > int64(len(a.content)) {
@@ -305,7 +305,7 @@ func (a *archive) interpret(h recordHeader, size int64) *RawRecord {
 	if len(a.content) < largeBlock {
 		p.body = bytes.Clone(p.body)
 	} else {
-		a.content = nil // the body keeps it: a copy would double the memory of the record
+		a.content = nil // now the body owns it: a copy would double the memory of the record
 	}
 	limit := a.opts.MaxDocument
 	p.name = h.uri
@@ -342,8 +342,8 @@ func crawlerRecord(uri string) string {
 	return ""
 }
 
-// original returns the original of the record that was read, with a block of size bytes, or nil if
-// originals are not wanted.
+// original returns the original of the record that was read, with a block of size bytes. It returns
+// nil if originals are not wanted or the block is too large.
 func (a *archive) original(size int64) *Original {
 	if !a.opts.Originals || size > int64(len(a.content)) {
 		return nil
@@ -377,7 +377,7 @@ func (a *archive) rawMember() []byte {
 	return m.raw
 }
 
-// decodePayload decodes the payload of a WARC record and makes r a document or a skip.
+// decodePayload decodes the payload of a WARC record and sets r to the document or the skip.
 func (r *Record) decodePayload(p payload, limit int64) {
 	content, problem := p.decode(limit)
 	if problem == nil && len(content) == 0 {
@@ -400,7 +400,7 @@ func nextRecordStart(b []byte) int {
 	if next := bytes.Index(b[1:], []byte("WARC/")); next >= 0 {
 		return next + 1
 	}
-	return max(1, len(b)-len("WARC")) // it may begin at the end
+	return max(1, len(b)-len("WARC")) // the last bytes may begin it
 }
 
 // recordStartBytes is the number of bytes that recordStart needs.
@@ -441,8 +441,8 @@ func parseRecordHeader(b []byte) recordHeader {
 	return h
 }
 
-// headerFields returns the values of the fields of a header that are used, by their names in lower
-// case. It ignores the first line, lines without a colon and fields without a value.
+// headerFields returns the values of the usedFields of a header by name. It ignores the first line,
+// lines without a colon and fields without a value.
 func headerFields(b []byte) map[string][]string {
 	fields := make(map[string][]string)
 	_, b, _ = bytes.Cut(b, []byte{'\n'})
@@ -464,5 +464,5 @@ var usedFields = []string{
 	"content-encoding", "transfer-encoding",
 }
 
-// maxFieldName is larger than the names of the fields that are used.
+// maxFieldName is larger than the length of each name in usedFields.
 const maxFieldName = 40

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Records that a crawler appends to an archive during the reading are read.
+// Records that a crawler appends to an archive while it is read are also read.
 func TestGrowingArchive(t *testing.T) {
 	long := strings.Repeat("a line of the page\n", 100_000)
 	a, b, c := response("a", long), response("b", long), response("c", page)
@@ -74,7 +74,7 @@ func TestWrongContentLength(t *testing.T) {
 			records := readString(t, Options{}, sized(n)+b+c)
 			want := []string{da, db, dc}
 			switch {
-			case n == 40: // the empty line after the HTTP header is taken for the end of the record
+			case n == 40: // the empty line after the HTTP header is read as the end of the record
 				want = []string{"a lost empty", " lost not a WARC record", db, dc}
 			case 71+len(b) <= n && n <= 75+len(b): // as large as both records
 				want = []string{"a html ", dc}
