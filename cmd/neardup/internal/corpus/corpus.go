@@ -56,7 +56,7 @@ type Record struct {
 	Skip *Skip
 }
 
-// Original has the bytes of a record in its file.
+// Original has the bytes of a record in its file. Only Member is compressed.
 type Original struct {
 	Format     Format
 	Compressed bool   // the file is compressed
