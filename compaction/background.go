@@ -20,8 +20,8 @@ type Policy struct {
 
 	// A compaction is due if the number of documents added since the last compaction is at least
 	// AtLeast, and at least Share times the number of packed fingerprints. It is also due if at
-	// least AtLeast documents were removed since then, and they have at least a quarter of all
-	// entries. 0: Share is a quarter, and AtLeast is one million.
+	// least AtLeast documents were removed since then, and at least a quarter of all entries
+	// belong to removed documents. 0: Share is 0.25, and AtLeast is one million.
 	Share   float64
 	AtLeast uint64
 
@@ -48,10 +48,10 @@ const (
 	defaultEvery            = 10 * time.Second
 	defaultBackgroundMemory = 256 << 20
 
-	// removedShare is the part of all entries that removed documents have when a compaction is due.
+	// removedShare is the share of entries of removed documents from which a compaction is due.
 	removedShare = .25
 
-	// retryAfter is the number of checks that are left out after a failure.
+	// retryAfter is the number of checks that are skipped after a failure.
 	retryAfter = 60
 )
 
@@ -59,17 +59,16 @@ func (p *Policy) check() error {
 	switch {
 	case !(p.Share >= 0): // also false for NaN
 		return fmt.Errorf(
-			"policy of compaction: Share is %v, want 0 for the default, or more", p.Share)
+			"compaction policy: Share is %v, want 0 for the default, or more", p.Share)
 	case p.Every < 0:
 		return fmt.Errorf(
-			"policy of compaction: Every is %v, want 0 for the default, or more", p.Every)
+			"compaction policy: Every is %v, want 0 for the default, or more", p.Every)
 	case p.MemoryBytes < 0:
 		return fmt.Errorf(
-			"policy of compaction: MemoryBytes is %d, want 0 for the default, or more",
-			p.MemoryBytes)
+			"compaction policy: MemoryBytes is %d, want 0 for the default, or more", p.MemoryBytes)
 	case p.MaxAge < 0:
 		return fmt.Errorf(
-			"policy of compaction: MaxAge is %v, want 0 for no bound, or more", p.MaxAge)
+			"compaction policy: MaxAge is %v, want 0 for no bound, or more", p.MaxAge)
 	}
 	return nil
 }
@@ -103,7 +102,7 @@ type BackgroundStats struct {
 	ExpiryFailure string `json:"expiryFailure,omitempty"`
 }
 
-// Watcher compacts an index when a compaction is due, and removes documents that expire.
+// Watcher compacts an index when a compaction is due, and removes expired documents.
 type Watcher struct {
 	x      *index.Index
 	policy Policy
@@ -148,17 +147,18 @@ func (w *Watcher) Close() {
 	w.work.Wait()
 }
 
-// watch calls look periodically until it is closed. If look returns false, it waits longer.
+// watch calls look periodically, until the Watcher or the index is closed. After look has returned
+// false, it skips retryAfter checks.
 func (w *Watcher) watch(ctx context.Context, look func(context.Context, *index.Stats) bool) {
 	tick := time.NewTicker(w.policy.Every)
 	defer tick.Stop()
-	for leaveOut := 0; ; leaveOut-- {
+	for skip := 0; ; skip-- {
 		s := w.x.Stats()
-		if s.Format == 0 { // it is closed
+		if s.Format == 0 { // the index is closed
 			return
 		}
-		if leaveOut <= 0 && !look(ctx, &s) {
-			leaveOut = retryAfter
+		if skip <= 0 && !look(ctx, &s) {
+			skip = retryAfter
 		}
 		select {
 		case <-ctx.Done():
@@ -205,7 +205,7 @@ func (w *Watcher) expire(ctx context.Context, _ *index.Stats) bool {
 	return err == nil
 }
 
-// failure returns err, or nil if its reason is that the Watcher or the index is closed.
+// failure returns err, or nil if the Watcher or the index was closed.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
 		return nil

@@ -33,7 +33,7 @@ func uniform(n int) []index.Document {
 	return bare(testgen.Uniform(rand.New(rand.NewPCG(1, 1)), n))
 }
 
-// eventually waits until holds returns true. If that takes too long, it fails with instead.
+// eventually waits until holds returns true. After patience, it fails the test with instead().
 func eventually(t *testing.T, holds func() bool, instead func() any) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
@@ -43,7 +43,7 @@ func eventually(t *testing.T, holds func() bool, instead func() any) {
 	}
 }
 
-// watch calls Background with a valid policy. A failure fails the test.
+// watch calls Background with a valid policy. By default, a failed compaction fails the test.
 func watch(t testing.TB, x *index.Index, p compaction.Policy) *compaction.Watcher {
 	t.Helper()
 	if p.Done == nil {
@@ -58,15 +58,15 @@ func watch(t testing.TB, x *index.Index, p compaction.Policy) *compaction.Watche
 	return w
 }
 
-// TestBackground tests that an index is compacted once the policy's number of entries was
-// written, and not before. Documents written during the compaction must be kept.
+// TestBackground tests that an index is compacted after AtLeast documents were added, and not
+// before. The documents that are added during the compaction must be kept.
 func TestBackground(t *testing.T) {
 	ctx, x, docs := t.Context(), openEmpty(t, nil), uniform(12_000)
 	w := watch(t, x, compaction.Policy{AtLeast: 1000, Every: time.Millisecond})
 	must(t, x.Add(ctx, docs[:900]...))
 	time.Sleep(20 * time.Millisecond)
 	if s := w.Stats(); s.Runs > 0 || s.Running {
-		t.Errorf("compacted before that was due: %+v", s)
+		t.Errorf("compacted before a compaction was due: %+v", s)
 	}
 	for some := range slices.Chunk(docs[900:], 100) {
 		must(t, x.Add(ctx, some...))
@@ -78,12 +78,12 @@ func TestBackground(t *testing.T) {
 	w.Close()
 	if s := w.Stats(); s.Runs == 0 || s.Running || s.Last.Documents == 0 || s.Failure != "" ||
 		uint64(len(docs)) != x.Stats().Documents {
-		t.Errorf("%+v, and the index has %+v", s, x.Stats())
+		t.Errorf("Watcher: %+v, index: %+v", s, x.Stats())
 	}
 }
 
-// TestCloseEndsBackground tests that neither the watch nor a running compaction keeps an index
-// from being closed. No document may be lost.
+// TestCloseEndsBackground tests that an index can be closed before its Watcher, also during a
+// compaction. No document may be lost.
 func TestCloseEndsBackground(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	opts := &index.Options{FS: vfs.NewMem(), Durability: index.NoSync}
@@ -134,9 +134,8 @@ func TestBackgroundPacksAfterRemovals(t *testing.T) {
 	}
 }
 
-// expire watches an index that is never compacted, with a policy of expiry. It returns a function
-// that closes the watcher and compares its statistics with the index, of which n documents are left
-// of total.
+// expire runs a Watcher that expires documents and never compacts. The returned function closes the
+// Watcher and compares the numbers of expired documents. total is the number of added documents.
 func expire(t *testing.T, x *index.Index, e index.Expiry) (end func(total uint64)) {
 	var expired atomic.Uint64
 	w := watch(t, x, compaction.Policy{Off: true, Every: time.Millisecond, Expiry: e,
@@ -194,12 +193,12 @@ func TestBackgroundExpires(t *testing.T) {
 	end(5005)
 }
 
-// TestCheckpointBetweenTwoCompactions makes a checkpoint with the files from before a compaction.
-// Its log extends until the next compaction has frozen its epoch, which uses the same keyspace as
-// the first.
+// TestCheckpointBetweenTwoCompactions creates a checkpoint from the files before a compaction and
+// a log that ends after the next compaction has frozen its epoch. The two frozen epochs have the
+// same keyspace.
 func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 	ctx := t.Context()
-	// documents with equal fingerprints, for each epoch
+	// inEpoch returns the documents of epoch n, which have the same fingerprints in each epoch.
 	inEpoch := func(n int) (docs []index.Document) {
 		for i := range 20 {
 			docs = append(docs, index.Document{Key: fmt.Sprintf("%d in epoch %d", i, n),
@@ -250,7 +249,7 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 		<-wait
 	}
 	go func() { done <- compact(x) }()
-	select { // The second compaction may wait for the end of the checkpoint.
+	select { // the second compaction may wait for the end of the checkpoint
 	case <-frozen:
 	case <-time.After(100 * time.Millisecond):
 	}
@@ -271,7 +270,7 @@ func TestCheckpointBetweenTwoCompactions(t *testing.T) {
 		got, err := seen(y)
 		must(t, err)
 		if diff := indextest.Difference(got.Docs, want.Docs); diff != "" {
-			t.Errorf("after a compaction the checkpoint differs: %s", diff)
+			t.Errorf("a compaction has changed the documents of the checkpoint: %s", diff)
 		}
 		must(t, y.Add(ctx, index.Document{}))
 		want, err = seen(y)

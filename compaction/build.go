@@ -19,24 +19,24 @@ type builder struct {
 	s   *store.Store
 	// the entries to pack; nil: all entries of the store, which has no other writer
 	from   *store.View
-	view   *store.View // from, or a view of everything; during write
+	view   *store.View // from, or a view of all entries; valid during write
 	r      *store.Rewrite
 	plan   *plan.Plan
 	opts   *Options
 	report *Report
 
 	before   store.Counters // of the index
-	first    uint64         // ID of the first document that is added
+	first    uint64         // ID of the first added document
 	counters store.Counters // of the next state
 	added    *extsort.Sorter[added]
 	keys     *extsort.Sorter[addedKey]
 	replaced *roaring64.Bitmap // documents that a later one with the same key replaces
 
 	keyFilter filling    // of all keys of the next state
-	filters   []*filling // of each table
+	filters   []*filling // by table
 }
 
-// added is a stored fingerprint and the ID of a document that is added with it.
+// added is the stored fingerprint and the ID of an added document.
 type added = [2]uint64
 
 func newBuilder(
@@ -56,8 +56,8 @@ func newBuilder(
 	}, nil
 }
 
-// add adds a document. Those with a record come in the order of their IDs; a later one
-// replaces an earlier one with its key.
+// add adds a document. The caller must add documents with a record in ascending order of their IDs.
+// A document replaces the earlier documents with its key.
 func (b *builder) add(record store.Record) error {
 	id := record.ID
 	b.counters.NextID = max(b.counters.NextID, id+1)
@@ -115,8 +115,8 @@ func (b *builder) write() (err error) {
 	return nil
 }
 
-// close releases the resources of the builder and removes everything that finish has not made
-// part of the index. A second close does nothing.
+// close releases the resources of the builder and removes the files that were not installed. A
+// second close does nothing.
 func (b *builder) close() error {
 	return errors.Join(b.added.Close(), b.keys.Close(), b.r.Close())
 }
@@ -145,7 +145,6 @@ func (b *builder) removeReplaced() error {
 // the added entries, in ascending order.
 func (b *builder) writeTables() (err error) {
 	t := b.newTables()
-	b.filters = t.filters
 	defer func() { err = errors.Join(err, t.close()) }()
 	runs, stop := iter.Pull2(b.added.Sorted(b.ctx))
 	defer stop()
@@ -201,17 +200,17 @@ func (b *builder) writeAdded(t *tables, next *addedEntries) error {
 	return next.advance()
 }
 
-// addedEntries steps through the fingerprints that are added, in ascending order, each
-// with its documents.
+// addedEntries iterates over the added fingerprints, in ascending order, with the IDs of their
+// documents.
 type addedEntries struct {
 	runs   func() ([]added, error, bool)
 	run    []added // the rest of the run
-	ok     bool    // run has a first element
+	ok     bool    // stored and ids are the current entry; false at the end
 	stored uint64
 	ids    []uint64
 }
 
-// posting returns the current entry, which is valid until the next step.
+// posting returns the current entry, which is valid until the next call of advance.
 func (a *addedEntries) posting() store.Posting {
 	return store.Posting{Stored: a.stored, IDs: store.NewIDs(a.ids...)}
 }

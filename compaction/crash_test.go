@@ -17,12 +17,12 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// task is a history whose last steps are taken on a file system that fails or stops.
+// task is a history whose last steps run on a file system that fails or stops.
 type task struct {
 	name    string
-	before  []step // taken once
-	killed  bool   // the process is killed after the steps before
-	opening []step // taken on a copy of the file system that works
+	before  []step // run once
+	killed  bool   // the process is killed after the steps in before
+	opening []step // run on each copy of the file system, before it fails
 	steps   []step // the last steps
 	reads   bool   // only reads fail
 
@@ -30,7 +30,7 @@ type task struct {
 	history
 }
 
-// make takes the steps before the last ones.
+// make runs the steps in before.
 func (k *task) make(t *testing.T) {
 	t.Helper()
 	k.disk = crashfs.New()
@@ -52,7 +52,7 @@ func (k *task) on(fsys vfs.FS) *history {
 	return &h
 }
 
-// tasks returns every operation of this package on an index. The caller calls make for each.
+// tasks returns a task for each operation of this package on an index. The caller calls make.
 func tasks(t *testing.T, seed uint64) []*task {
 	t.Helper()
 	d := newDrawer(seed, 1)
@@ -85,8 +85,8 @@ func tasks(t *testing.T, seed uint64) []*task {
 	}
 }
 
-// kill continues the history in a process that is killed before its last writes are synced. It
-// adds the states that a crash may leave.
+// kill continues the history in a process that is killed before its last writes are synced. It sets
+// states to the states that a crash may leave.
 func (k *task) kill(t *testing.T) {
 	t.Helper()
 	var killed atomic.Bool
@@ -123,7 +123,7 @@ func (k *task) kill(t *testing.T) {
 	k.x, k.fs, k.states = nil, k.disk, states
 }
 
-// writes returns an injector for the operations that change the file system.
+// writes returns an injector that calls do for each operation that changes the file system.
 func writes(do func(errorfs.Op) error) errorfs.Injector {
 	return errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
@@ -133,14 +133,14 @@ func writes(do func(errorfs.Op) error) errorfs.Injector {
 	})
 }
 
-// crashing is a history in which the machine stops repeatedly. While a step is taken, it keeps a
-// copy of the files that each crash would leave.
+// crashing is a history in which the machine stops repeatedly. During a step, it keeps a copy of
+// the files that each crash would leave.
 type crashing struct {
 	*history
 	t       failer
 	disk    *crashfs.FS
 	moments int64
-	going   int // continue from one crash in this many; 0: from none
+	going   int // goOn continues after one crash in this many; 0: after none
 
 	mu    sync.Mutex
 	r     *rand.Rand // Pebble's goroutines use it too
@@ -174,7 +174,7 @@ func (c *crashing) use(disk *crashfs.FS) {
 	}))
 }
 
-// note keeps the files that a crash leaves now: the synced data, alone or with some of the
+// note keeps the files that a crash would leave now: the synced data, alone or with some of the
 // unsynced data.
 func (c *crashing) note(before string) {
 	percent := pick(c.r, 0, 100, 1+c.r.IntN(99), 1+c.r.IntN(99))
@@ -221,7 +221,7 @@ func (c *crashing) take(s step) {
 	c.look(&c.left[0], c.states)
 }
 
-// look opens the index that a crash left.
+// look opens the index that a crash left, and returns its state.
 func (c *crashing) look(l *left, states []state) *state {
 	c.t.Helper()
 	c.moments++
@@ -235,8 +235,8 @@ func (c *crashing) look(l *left, states []state) *state {
 	return found
 }
 
-// goOn compacts the index that a crash left, or loads documents if there is none. More crashes
-// may interrupt that.
+// goOn compacts the index that a crash left, or loads documents if no index exists. Crashes may
+// interrupt this step too.
 func (c *crashing) goOn(fsys *crashfs.FS, found state) {
 	c.t.Helper()
 	s := step{what: "compact"}
@@ -289,14 +289,14 @@ func TestCrashHistories(t *testing.T) {
 		points = 25
 	}
 	seed, want := testenv.Seed(t), int64(testenv.Asked(t, "NEARDUP_CRASH_POINTS", points))
-	const side = 2
+	const workers = 2
 	var moments atomic.Int64
 	plans := quickPlans(t, 2, 3)
-	for worker := range uint64(side) {
+	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
 			n := worker
-			for ; moments.Load() < want; n += side {
+			for ; moments.Load() < want; n += workers {
 				r := rand.New(rand.NewPCG(seed, ^n))
 				c := newCrashing(t, newHistory(nil), crashfs.New(), r, 3)
 				d := newDrawer(seed, n)
@@ -304,7 +304,7 @@ func TestCrashHistories(t *testing.T) {
 				c.run(d, want-moments.Load())
 				moments.Add(c.moments)
 			}
-			t.Logf("%d crashes in all, %d histories here", moments.Load(), n/side)
+			t.Logf("%d crashes of all workers, %d histories of this one", moments.Load(), n/workers)
 		})
 	}
 }
@@ -322,7 +322,7 @@ func (c *crashing) run(d *drawer, most int64) {
 		for range 1 + d.IntN(12) {
 			c.take(d.write())
 		}
-		if d.IntN(5) == 0 { // the machine stops, and the history continues from its files
+		if d.IntN(5) == 0 {
 			c.crash()
 			continue
 		}
@@ -331,7 +331,7 @@ func (c *crashing) run(d *drawer, most int64) {
 	}
 }
 
-// crash continues the history with the files that a crash leaves.
+// crash stops the machine, and continues the history with the files that remain.
 func (c *crashing) crash() {
 	c.t.Helper()
 	after := c.disk.CrashClone(vfs.CrashCloneCfg{})

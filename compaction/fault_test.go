@@ -89,7 +89,7 @@ func (f *failing) try(s step) error {
 	return nil
 }
 
-// goOn writes to an index that is open after a fault, and checks it before and after compactions.
+// goOn writes to an index that a fault left open, and checks it before and after compactions.
 func (f *failing) goOn() error {
 	through, err := f.do(&step{what: "add", docs: newDrawer(1, 1).documents(20)})
 	if errors.Is(err, index.ErrFailed) {
@@ -132,8 +132,8 @@ func (f *failing) worked(s *step, err error, before, through []state) error {
 	return nil
 }
 
-// find determines the state of a closed index, unless only one is possible, and keeps only that.
-// An unacknowledged write may be present, and a crash may still remove it.
+// find determines the state of a closed index, and keeps only this state. If only one is possible,
+// find does nothing: an unacknowledged write may be present, and a crash may still remove it.
 func (f *failing) find(states []state) error {
 	if len(states) == 1 {
 		return nil
@@ -145,8 +145,8 @@ func (f *failing) find(states []state) error {
 	return err
 }
 
-// check runs the last steps of a history with a fault. It reports whether a call returned an error.
-// At the end, the index must be intact.
+// check runs the last steps of a task with a fault. It reports whether a call returned an error. At
+// the end, the index must be intact.
 func (k *task) check(f *fault, r *rand.Rand) (told bool, err error) {
 	hangs := time.AfterFunc(patience, func() {
 		panic(fmt.Sprintf("%s, %v, %s: a call does not return", k.name, f.at, f.how))
@@ -175,7 +175,7 @@ func (k *task) check(f *fault, r *rand.Rand) (told bool, err error) {
 	return run.told, err
 }
 
-// tryAll runs steps, apart from those for an index that is open if it is closed, or vice versa.
+// tryAll runs steps. It skips steps for an open index if the index is closed, and vice versa.
 func (f *failing) tryAll(steps ...step) error {
 	for _, s := range steps {
 		if closed := s.what == "open" || s.what == "compact" || s.what == "load"; closed !=
@@ -202,10 +202,10 @@ func writeAgain(disk *crashfs.FS, states []state, r *rand.Rand) error {
 	return errors.Join(x.Add(context.Background(), index.Document{Key: "later"}), x.Close())
 }
 
-// faults chooses faults of the operations that a run without a fault has: by default one way for
-// one operation of every fourth kind, in CI all ways for one of each. With NEARDUP_LONG it chooses
-// all operations, unless the task is slow. It always chooses all links, and some of the reads if
-// only reads fail.
+// faults chooses faults for the operations of a run without faults. By default, one operation of
+// every fourth kind fails in one way. In CI, one of every kind fails in all ways. With
+// NEARDUP_LONG, every operation fails, unless the task is slow. Every link always fails. If only
+// reads fail, some of them are chosen.
 func (k *task) faults(t *testing.T, r *rand.Rand) (chosen []*fault) {
 	t.Helper()
 	counted := newFault(operation{path: "none"}, failOnce)
@@ -247,7 +247,7 @@ func (k *task) faults(t *testing.T, r *rand.Rand) (chosen []*fault) {
 // ways returns the ways in which an operation of a task fails.
 func (k *task) ways(at operation) []string {
 	ways := []string{failOnce}
-	if at.takesSpace() {
+	if at.needsSpace() {
 		ways = append(ways, failSpace)
 	}
 	switch {
@@ -261,17 +261,17 @@ func (k *task) ways(at operation) []string {
 	return ways
 }
 
-// moreTasks returns further tasks for TestFaults: a load that sorts on disk, a short history, and
-// a compaction and calls that write, of which only reads fail. When Pebble excises the middle of a
+// moreTasks returns further tasks for TestFaults: a load that sorts on disk, a short history, and a
+// compaction and calls that write, in which only reads fail. When Pebble excises the middle of a
 // file, it treats data that it cannot read as missing, and so could lose other keyspaces.
 func moreTasks(seed uint64) []*task {
 	d := newDrawer(seed, 4)
-	beyond := step{what: "load", docs: bare(testgen.Uniform(d.source.(*rand.Rand), 100_000)),
+	large := step{what: "load", docs: bare(testgen.Uniform(d.source.(*rand.Rand), 100_000)),
 		work: compaction.Options{MemoryBytes: 1}}
-	for i := 0; i < len(beyond.docs); i += 4 {
-		beyond.docs[i].Key = fmt.Sprint(i)
+	for i := 0; i < len(large.docs); i += 4 {
+		large.docs[i].Key = fmt.Sprint(i)
 	}
-	tasks := []*task{{name: "load beyond memory", before: d.used(), steps: []step{beyond}},
+	tasks := []*task{{name: "load beyond memory", before: d.used(), steps: []step{large}},
 		{name: "history", steps: eventful()}}
 	used := append(append(d.used(), step{what: "wait", wait: time.Hour}),
 		opened(index.Options{}, step{what: "add", docs: d.documents(60)})...)
@@ -324,19 +324,19 @@ func eventful() []step {
 		opened(opts, drawn("check", 2), drawn("add", 2)))
 }
 
-// TestFaults lets operations on the file system fail: a single one, two, or all later ones that
-// take space. A write may be cut short, or the call may be cancelled instead. For calls that only
-// read before they write, single reads fail. The step must return the error of the file system, and
-// the error must tell whether the index changed. No temporary file and no lock may remain. An open
-// index that refuses no writes must go on, and it must be intact at the end.
+// TestFaults lets operations on the file system fail: one, two, or all later ones that need space.
+// Instead, a write may be cut short, or the call may be cancelled. In some tasks, only reads fail.
+// The step must return the error of the file system, and the error must tell whether the index has
+// changed. No temporary file and no lock may remain. An index that is open and accepts writes must
+// work as before, and must be intact at the end.
 func TestFaults(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, k := range slices.Concat(tasks(t, seed), moreTasks(seed)) {
 		if len(k.steps[0].meanwhile) > 0 {
-			continue // the error does not tell which of the concurrent steps failed
+			continue // the error does not tell which concurrent step has failed
 		}
 		if testenv.Race && len(k.steps[0].docs) > 1000 {
-			continue // takes minutes; the tests of package extsort cover its goroutines
+			continue // takes minutes
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -353,7 +353,7 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			t.Log("faults:", tried, "of which calls returned an error:", told)
-			how := failCancel // of other faults, few may have an effect
+			how := failCancel // other faults may have no effect
 			if k.reads {
 				how = failOnce
 			}
@@ -364,7 +364,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// operation is the n-th operation of its kind on files of this path, counted from 0.
+// operation is the n-th operation of a kind on the files of a path, counted from 0.
 type operation struct {
 	kind errorfs.OpKind
 	path string // with N in place of file numbers
@@ -377,24 +377,24 @@ func (o operation) String() string {
 
 var fileNumber = regexp.MustCompile(`[0-9a-f]{16}|[0-9]{6}`)
 
-// takesSpace reports whether a full disk refuses the operation.
-func (o operation) takesSpace() bool {
+// needsSpace reports whether the operation fails on a full disk.
+func (o operation) needsSpace() bool {
 	return slices.Contains([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpLink, errorfs.OpMkdirAll,
 		errorfs.OpReuseForWrite, errorfs.OpFileWrite, errorfs.OpFileWriteAt,
 		errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpFileSyncData,
 		errorfs.OpFileSyncTo}, o.kind)
 }
 
-// These are the ways to fail.
+// These are the ways in which an operation fails.
 const (
 	failOnce   = "once"
-	failTwice  = "and the next that takes space" // Pebble copies a file that it cannot link
-	failSpace  = "with all later operations that take space"
+	failTwice  = "with the next that needs space" // Pebble copies a file that it cannot link
+	failSpace  = "with all later operations that need space"
 	failShort  = "short write"
 	failCancel = "cancelled" // the operation succeeds
 )
 
-// fault is an injector that lets the operation at fail.
+// fault is an injector of an error, or of another fault, into the operation at.
 type fault struct {
 	at     operation
 	how    string
@@ -422,7 +422,7 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	at := o
 	at.n = f.seen[o]
 	f.seen[o]++
-	later := o.takesSpace() && (f.how == failSpace && f.failed > 0 ||
+	later := o.needsSpace() && (f.how == failSpace && f.failed > 0 ||
 		f.how == failTwice && f.failed == 1)
 	if at != f.at && !later {
 		return nil
@@ -451,7 +451,7 @@ func (f *fault) caused(err error) bool {
 
 var errShort = errors.New("short write")
 
-// shortFS writes only half of the data if the fault asks for a short write.
+// shortFS writes only half of the data if a write returns errShort.
 type shortFS struct{ vfs.FS }
 
 func (s *shortFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {

@@ -28,10 +28,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The index of TestGrowth grows in a separate process, under 8 writers, 4 readers and background
-// compactions. The number of a document determines its content and the expected verdict. Most
-// documents are new. Of eight documents one is a recrawl, and one is near an earlier document of
-// the same writer.
+// The index of TestGrowth grows in a separate process, with 8 writers, 4 readers and background
+// compactions. The number of a document determines its content and the expected verdict. Of eight
+// documents, six are new, one is a recrawl, and one is near an earlier document of its writer.
 const (
 	growthWriters = 8
 	growthReaders = 4
@@ -41,8 +40,8 @@ const (
 // grown is the n-th document of a writer.
 type grown struct {
 	index.Document
-	of       string // key of the earlier document, or its own if it is new
-	status   index.Status
+	of       string       // key of the earlier document, or its own if it is new
+	status   index.Status // expected
 	distance int
 }
 
@@ -83,7 +82,7 @@ type growing struct {
 func TestGrowing(t *testing.T) {
 	dir := os.Getenv("NEARDUP_GROWING")
 	if dir == "" {
-		t.Skip("it is part of TestGrowth")
+		t.Skip("not a test: TestGrowth starts it")
 	}
 	g := new(growing)
 	for w, n := range strings.Fields(os.Getenv("NEARDUP_GROWN")) {
@@ -138,11 +137,11 @@ func (g *growing) write(ctx context.Context, w uint64) error {
 			return err
 		}
 		for i, v := range verdicts {
-			// a killed process stored it without reporting it
+			// a killed process has stored the document without reporting it
 			known := again && want[i].status == index.New && v.Status == index.Known
 			if !known && v.Status != want[i].status || v.Status != index.New &&
 				(v.Of.Key != want[i].of || v.Of.Distance != want[i].distance) {
-				return fmt.Errorf("document %d of writer %d: %+v, not %+v",
+				return fmt.Errorf("document %d of writer %d: %+v, want %+v",
 					first+uint64(i), w, v, want[i])
 			}
 		}
@@ -175,7 +174,7 @@ func (g *growing) read(
 		}
 		if there := want.Key != ""; len(got) > 1 || there != (len(got) == 1) || there &&
 			(got[0].Key != want.Key || got[0].Distance != want.distance) {
-			return fmt.Errorf("query %v: %+v, not %+v", q.Fingerprint, got, want)
+			return fmt.Errorf("query %v: %+v, want %+v", q.Fingerprint, got, want)
 		}
 		g.say(name, took.Microseconds())
 		time.Sleep(time.Millisecond)
@@ -250,7 +249,7 @@ func (g *growth) run(kill bool, most time.Duration, documents uint64) (q quarter
 	return q
 }
 
-// TestGrowth lets an index grow and kills its process at times. With NEARDUP_LONG it stops at 20
+// TestGrowth lets an index grow and kills its process repeatedly. With NEARDUP_LONG, it stops at 20
 // million documents or after 28 minutes, and kills 200 times. Each quarter begins with its kills,
 // and only the remaining time is measured.
 func TestGrowth(t *testing.T) {
@@ -282,13 +281,14 @@ func TestGrowth(t *testing.T) {
 		}
 		query, quiet := quantile(q.times["query"], .99), quantile(q.times["quiet"], .99)
 		if query > 5*quiet {
-			t.Errorf("quarter %d: p99 of queries is %d us, %d when it is quiet", n+1, query, quiet)
+			t.Errorf("quarter %d: p99 of queries is %d us, and %d us without writes", n+1, query,
+				quiet)
 		}
 	}
-	t.Logf("%d documents checked in %v; last quarter at %.2f of the first", g.total(),
-		time.Since(start), rates[3]/rates[0])
+	t.Logf("%d documents checked in %v; the rate of the last quarter is %.2f of the first",
+		g.total(), time.Since(start), rates[3]/rates[0])
 	if testenv.Long() && rates[3] < .8*rates[0] {
-		t.Errorf("the last quarter went at %.2f of the first", rates[3]/rates[0])
+		t.Error("the last quarter was too slow")
 	}
 	must(t, g.compare())
 }
@@ -335,8 +335,7 @@ func (g *growth) compare() (err error) {
 		got++
 	}
 	if got != want || x.Stats().Documents != want {
-		return fmt.Errorf("%d documents, by the counters %d, not %d", got, x.Stats().Documents,
-			want)
+		return fmt.Errorf("%d documents, %d by Stats, want %d", got, x.Stats().Documents, want)
 	}
 	if want > 2_000_000 {
 		return nil

@@ -61,7 +61,7 @@ func (d *drawer) document() index.Document {
 	if d.IntN(4) == 0 {
 		return doc
 	}
-	doc.ID = uint64(d.IntN(9)) // of the caller, to be ignored, as Added is without KeepAdded
+	doc.ID = uint64(d.IntN(9)) // the index must ignore it, and Added unless KeepAdded is set
 	doc.Added = pick(d, time.Time{}, epoch.Add(-time.Hour), epoch.Add(3*time.Hour))
 	if i := d.IntN(d.keys * 4 / 3); i < d.keys {
 		doc.Key = keyName(i)
@@ -88,7 +88,7 @@ func (d *drawer) documents(n int) []index.Document {
 	return docs
 }
 
-// some draws documents for a step. Now and then all are the same, which makes a large posting.
+// some draws documents for a step. Sometimes all have one fingerprint, for a large posting.
 func (d *drawer) some() []index.Document {
 	docs := d.documents(1 + d.IntN(d.most))
 	if d.IntN(8) == 0 {
@@ -138,7 +138,7 @@ func (d *drawer) write() step {
 		}
 		ids = append(ids, ids[0]) // one ID occurs twice
 		return step{what: "delete IDs", ids: ids}
-	case 7: // everything before one of the hours of a history
+	case 7: // the documents from before one of the hours of a history
 		return step{what: "expire", before: epoch.Add(time.Duration(d.IntN(8)) * time.Hour)}
 	case 8:
 		return step{what: "sync"}
@@ -166,7 +166,7 @@ func (d *drawer) between() step {
 	return step{what: "wait", wait: pick(d, time.Hour, time.Hour, time.Second, -2*time.Hour)}
 }
 
-// used returns the steps that make an index with packed and live documents. Some were replaced or
+// used returns the steps that create an index with packed and live documents. Some were replaced or
 // deleted, and the last ones are only in the log.
 func (d *drawer) used() []step {
 	session := func() []step {
@@ -195,8 +195,8 @@ var undesigned = []string{
 	"k=5 0-63/21~1 21-42,0-20,43-63/22~1 43-63,0-42/21~1",
 }
 
-// plansOf returns all designs of package plan for these k, and some other plans, if they are
-// wanted.
+// plansOf returns the wanted plans with k in from..to, of all designs of package plan and the
+// undesigned plans.
 func plansOf(t testing.TB, from, to int, wanted func(*plan.Plan) bool) (plans []*plan.Plan) {
 	t.Helper()
 	for k := from; k <= to; k++ {
@@ -225,7 +225,7 @@ func quickPlans(t testing.TB, from, to int) []*plan.Plan {
 // manyProbes is the number of probes from which a query is slow if every probe reads a block.
 const manyProbes = 500
 
-// TestHistoriesMatchModel tests that the index answers as the model does after any history.
+// TestHistoriesMatchModel compares the index with the model after each step of random histories.
 func TestHistoriesMatchModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, flag.Set("rapid.checks", fmt.Sprint(testenv.Number(15, 60, 150, 3000))))
@@ -344,7 +344,7 @@ func TestQueryIsExact(t *testing.T) {
 // documents: no removed IDs, the same entries and the same size. The histories check answers.
 func TestRemovedDocumentsAreDropped(t *testing.T) {
 	if testenv.Race {
-		t.Skip("takes long, and is one goroutine")
+		t.Skip("slow, and has only one goroutine")
 	}
 	const crawls = 10
 	n := testenv.Number(1000, 5000, 20_000, 1_000_000)
@@ -397,7 +397,7 @@ func TestRemovedDocumentsAreDropped(t *testing.T) {
 		want, err := compaction.Run(ctx, "ix", compaction.Options{FS: opts.FS})
 		must(t, err)
 		if got.BytesAfter > want.BytesAfter*11/10+8<<10 {
-			t.Errorf("%d bytes on disk, and %d in an index of the remaining documents alone",
+			t.Errorf("%d bytes on disk, want %d, as for an index of the remaining documents",
 				got.BytesAfter, want.BytesAfter)
 		}
 	}

@@ -27,9 +27,9 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// The tests of this package are histories. An index takes steps, and a model takes the same steps
-// and gives the expected answers. An injector in the file system lets operations fail
-// (fault_test.go) or stops the machine (crash_test.go).
+// The tests of this package are histories: steps that run on an index and on a model, which returns
+// the expected answers. An injector in the file system lets operations fail (fault_test.go) or
+// stops the machine (crash_test.go).
 
 // step is one operation on an index.
 type step struct {
@@ -44,18 +44,18 @@ type step struct {
 	wait   time.Duration
 
 	k, limit int // for query, at most the k of the index; k also for pairs
-	// of query: oneByOne, by Query; each or scanned, by QueryBatch in that way; "", as it likes
+	// for query: oneByOne, or QueryBatch by "each", by "scanned", or by its own choice ("")
 	method string
-	work   compaction.Options
+	work   compaction.Options // for compact, compact open and load
 
-	meanwhile []step // for compact open: taken when the compaction begins to write
+	meanwhile []step // for compact open: run when the compaction begins to write
 }
 
 const oneByOne = "one by one"
 
-// actions has the function of each step. It changes the state as the index should change, and
-// returns the states that the index goes through. There are several if a crash may leave the step
-// partly done.
+// actions has the function of each step. The function changes the state as the step should change
+// the index. It returns the states that the index goes through: several if a crash can leave the
+// step partly done.
 var actions map[string]func(*history, *step, *state) ([]state, error)
 
 func init() { // doCompactOpen uses actions itself
@@ -89,14 +89,14 @@ func init() { // doCompactOpen uses actions itself
 type state struct {
 	*indextest.Model
 	name       string
-	none       bool // there is no index
+	none       bool // no index exists
 	generation uint64
 	packed     content  // when the tables were packed
-	frozen     *content // when the frozen epoch was frozen; nil: none is
+	frozen     *content // when an epoch was frozen; nil: no epoch is frozen
 	plan       string   // "": any
 }
 
-// content is what an index had at an earlier time.
+// content is the content of an index at an earlier time.
 type content struct {
 	docs   indextest.Documents
 	nextID uint64
@@ -139,8 +139,8 @@ func (s state) repackedFrozen() state {
 	return s
 }
 
-// live reports whether a document was added or removed since the tables were packed. A document
-// that was added counts also after its removal.
+// live reports whether a document was added or removed since the tables were packed. An added
+// document counts even if it was removed later.
 func (s *state) live() bool {
 	return s.NextID > max(s.packed.nextID, 1) || len(s.packed.docs) != len(s.Docs)
 }
@@ -152,7 +152,7 @@ func (s *state) differs(got *state) string {
 	}
 	if s.NextID != got.NextID || s.generation != got.generation || s.plan != "" &&
 		s.plan != got.plan {
-		return fmt.Sprintf("next ID %d, generation %d, plan %q, not %d, %d, %q", got.NextID,
+		return fmt.Sprintf("next ID %d, generation %d, plan %q, want %d, %d, %q", got.NextID,
 			got.generation, got.plan, s.NextID, s.generation, s.plan)
 	}
 	return ""
@@ -238,10 +238,10 @@ type failer interface {
 	Fatalf(string, ...any)
 }
 
-// wrongly returns errWrong if got differs from want.
+// wrongly returns err, or errWrong if err is nil and got differs from want.
 func wrongly[T comparable](err error, got, want T) error {
 	if err == nil && got != want {
-		return fmt.Errorf("%w: %+v, not %+v", errWrong, got, want)
+		return fmt.Errorf("%w: %+v, want %+v", errWrong, got, want)
 	}
 	return err
 }
@@ -320,7 +320,7 @@ func (h *history) doExpire(s *step, next *state) (through []state, err error) {
 			ids = append(ids, d.ID)
 		}
 	}
-	for some := range slices.Chunk(ids, 256) { // of one commit
+	for some := range slices.Chunk(ids, 256) { // 256 documents per commit
 		next.removeIDs(some)
 		through = append(through, next.clone())
 	}
@@ -353,15 +353,15 @@ func (h *history) doQuery(s *step, next *state) ([]state, error) {
 		}
 		want := next.Docs.Near(next.Rule.Within(max(0, k-n%2)), &s.docs[n], s.limit+n%2)
 		if diff := indextest.Difference(a.Matches, want); diff != "" || a.Query != n {
-			return nil, fmt.Errorf("%w: query %d, %+v, by %q: %d: %s", errWrong, n, s.docs[n],
-				s.method, a.Query, diff)
+			return nil, fmt.Errorf("%w: query %d, %+v, method %q: answer to query %d: %s", errWrong,
+				n, s.docs[n], s.method, a.Query, diff)
 		}
 		n++
 	}
 	return nil, wrongly(nil, n, len(queries))
 }
 
-// doPairs counts the pairs by fingerprint and scope only.
+// doPairs compares the number of pairs by fingerprint and scope.
 func (h *history) doPairs(s *step, next *state) ([]state, error) {
 	rule := indextest.Rule{MaxDistance: s.k, MaxShingleDistance: -1, MaxLengthRatio: -1}
 	pairs, want := 0, 0
@@ -402,12 +402,12 @@ func (h *history) doCompact(s *step, next *state) ([]state, error) {
 	return through, err
 }
 
-// reported compares the report of a call that succeeded with the state and the files.
+// reported compares the report of a successful call with the state and the files.
 func (h *history) reported(r *compaction.Report, s *state) error {
 	if r.Documents != uint64(len(s.Docs)) || s.plan != "" && r.Plan != s.plan ||
 		r.BytesBefore == 0 || r.BytesAfter != h.diskBytes() || r.Seconds <= 0 {
-		return fmt.Errorf("%w: %+v of %d documents, plan %s and %d bytes", errWrong, r, len(s.Docs),
-			s.plan, h.diskBytes())
+		return fmt.Errorf("%w: report %+v, want %d documents, plan %s, %d bytes", errWrong, r,
+			len(s.Docs), s.plan, h.diskBytes())
 	}
 	return nil
 }
@@ -440,7 +440,7 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 	if found || next.live() || next.generation == 0 {
 		h.hook()
 		reach(h.newest().repackedFrozen())
-		// The live entries follow. An error does not tell how far the compaction got.
+		// The live entries are packed next. An error does not tell how far the compaction got.
 		if found && (err != nil || h.newest().live()) {
 			reach(h.newest().freeze())
 			reach(h.newest().repackedFrozen())
@@ -452,10 +452,10 @@ func (h *history) doCompactOpen(s *step, next *state) (through []state, err erro
 		[3]any{uint64(len(h.newest().Docs)), h.x.Plan().String(), h.newest().generation})
 }
 
-// errCut ends a compaction before it packs anything.
+// errCut ends a compaction before it packs entries.
 var errCut = errors.New("cut short")
 
-// doFreeze leaves an epoch frozen.
+// doFreeze interrupts a compaction, so that an epoch stays frozen.
 func (h *history) doFreeze(_ *step, next *state) (through []state, err error) {
 	if next.live() || next.generation == 0 {
 		through = []state{next.freeze()}
@@ -493,8 +493,8 @@ func (h *history) doLoad(s *step, next *state) ([]state, error) {
 	return []state{*next}, err
 }
 
-// load is compaction.Load: it stores the documents in order, each under a new ID. It returns how
-// many of them a later document with the same key replaced.
+// load does what compaction.Load should do: it stores the documents in order, under new IDs. It
+// returns the number of documents that a later document with the same key replaced.
 func (s *state) load(keepAdded bool, docs ...index.Document) (replaced int) {
 	n, last := len(s.Docs)+len(docs), indextest.LastOfKeys(docs)
 	s.Docs = slices.Clip(s.Docs.Without(func(d *index.Document) bool {
@@ -531,14 +531,14 @@ func seen(x *index.Index) (*state, error) {
 	m := indextest.NewModel(indextest.RuleOf(index.Options{}, x.Plan().MaxDistance))
 	m.Docs, m.NextID = docs, stats.NextID
 	if stats.Documents != uint64(len(docs)) || stats.Bare != m.Bare() {
-		return nil, fmt.Errorf("%d documents by the counters, %d of them bare, not %d, %d",
+		return nil, fmt.Errorf("%d documents by Stats, %d of them bare, want %d, %d",
 			stats.Documents, stats.Bare, len(docs), m.Bare())
 	}
 	return &state{Model: m, generation: stats.Generation, plan: stats.Plan}, nil
 }
 
-// which opens the index in a file system, determines its state, and checks some answers. No other
-// file may be left.
+// which opens the index in a file system, determines its state, and checks some answers. Opening
+// must delete leftover files.
 func which(fsys vfs.FS, states []state, r *rand.Rand) (found *state, err error) {
 	opts := index.Options{FS: fsys, MustExist: true, CacheBytes: 1 << 18,
 		FilterBytes: pick[int64](r, -1, 1<<10), ReadOnly: r.IntN(8) == 0}
@@ -556,7 +556,7 @@ func which(fsys vfs.FS, states []state, r *rand.Rand) (found *state, err error) 
 	if opts.ReadOnly { // a read-only index does not remove leftover files
 		again, err := which(fsys, states, r)
 		if err == nil && again.name != found.name {
-			err = fmt.Errorf("opened read-only it has state %s, opened for writing %s",
+			err = fmt.Errorf("the state is %s if opened read-only, but %s if opened for writing",
 				found.name, again.name)
 		}
 		return again, err
@@ -564,8 +564,8 @@ func which(fsys vfs.FS, states []state, r *rand.Rand) (found *state, err error) 
 	if _, err := fsys.Stat("ix/incoming"); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("directory incoming still exists: %v", err)
 	}
-	as := *found // an equal state may have a frozen epoch
-	return &as, checkEpochs(fsys, &as)
+	checked := *found // an equal state may have a frozen epoch
+	return &checked, checkEpochs(fsys, &checked)
 }
 
 // whichOf determines the state of an open index. It queries some documents and a quarter of all
@@ -590,7 +590,7 @@ func whichOf(
 		fmt.Fprintf(&differences, "\n  from %s: %s", states[i].name, diff)
 	}
 	if found == nil {
-		return nil, fmt.Errorf("an index that differs%s", &differences)
+		return nil, fmt.Errorf("the index has none of the possible states:%s", &differences)
 	}
 	found.plan, got.Rule = got.plan, indextest.RuleOf(opts, x.Plan().MaxDistance)
 	for range min(len(got.Docs), 8) {
@@ -613,8 +613,8 @@ func whichOf(
 	return found, nil
 }
 
-// checkEpochs records whether an epoch is frozen. If the tables were just packed, there must be no
-// live entry and no removed ID.
+// checkEpochs records in want whether an epoch is frozen. The store must have live entries or
+// removed IDs if, and only if, want.live() is true.
 func checkEpochs(fsys vfs.FS, want *state) (err error) {
 	s, err := store.Open("ix", store.Options{FS: fsys})
 	if err != nil {
@@ -632,7 +632,7 @@ func checkEpochs(fsys vfs.FS, want *state) (err error) {
 		want.frozen = &content{want.Docs, want.NextID}
 	}
 	if any, err := v.HasLive(); err != nil || any != want.live() {
-		return fmt.Errorf("live entries or removed IDs: %t, not %t, %v", any, want.live(), err)
+		return fmt.Errorf("live entries or removed IDs: %t, want %t, %v", any, want.live(), err)
 	}
 	return nil
 }

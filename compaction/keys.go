@@ -12,26 +12,26 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// addedKey is the hash of a key that is added, its digest, and the document's ID. Keys are
-// compared by the 128 bits of the digest, so that long ones take no more memory or disk
-// than short ones.
+// addedKey is the hash of the key of an added document, the two words of its checksum, and the ID
+// of the document. Keys are compared by checksum, so long keys take no more memory or disk than
+// short keys.
 type addedKey = [4]uint64
 
-// digest is half of a SHA-256, in two words.
-type digest [2]uint64
+// checksum is the first half of the SHA-256 of a key.
+type checksum [2]uint64
 
-func digestOf(key string) digest {
+func checksumOf(key string) checksum {
 	sum := sha256.Sum256([]byte(key))
-	return digest{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
+	return checksum{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 
 func (b *builder) addKey(id uint64, key string) error {
-	d := digestOf(key)
-	return b.keys.Add(addedKey{store.KeyHash(key), d[0], d[1], id})
+	sum := checksumOf(key)
+	return b.keys.Add(addedKey{store.KeyHash(key), sum[0], sum[1], id})
 }
 
-// writeKeys writes the keys that are added, puts them into their filter, and finds the documents
-// that are replaced by a later one with the same key.
+// writeKeys writes the added keys, adds them to the key filter, and finds the documents that a
+// later document with the same key replaces.
 func (b *builder) writeKeys() error {
 	if n := int64(b.before.Documents-b.before.Bare) + b.keys.Len(); n > 0 {
 		b.keyFilter.Prefix = filter.NewKeys(n, b.opts.FilterBytes)
@@ -48,7 +48,7 @@ func (b *builder) writeKeys() error {
 				}
 				keys = keys[:0]
 			}
-			// one key, many times
+			// the same key again
 			if last := len(keys) - 1; last >= 0 && keys[last][1] == k[1] && keys[last][2] == k[2] {
 				b.replaced.Add(keys[last][3])
 				keys = keys[:last]
@@ -62,27 +62,27 @@ func (b *builder) writeKeys() error {
 	return b.writeKey(keys)
 }
 
-// writeKey writes the entries of one hash, nearly always of one key: entries of the newest document
-// of each key, and deletes of the entries that they replace.
+// writeKey writes the entries of the newest document of each key with one hash, and deletes the
+// entries that they replace. Nearly always, there is one such key.
 func (b *builder) writeKey(keys []addedKey) error {
 	hash := keys[0][0]
 	b.keyFilter.add(hash)
 	if len(keys) == 1 && b.before.Documents == b.before.Bare { // no stored document has a key
 		return b.r.AddKey(hash, keys[0][3])
 	}
-	newest := make(map[digest]uint64) // document of each key
+	newest := make(map[checksum]uint64) // document of each key
 	for _, k := range keys {
-		d := digest{k[1], k[2]}
-		if earlier, again := newest[d]; again {
+		sum := checksum{k[1], k[2]}
+		if earlier, again := newest[sum]; again {
 			b.replaced.Add(earlier)
 		}
-		newest[d] = k[3]
+		newest[sum] = k[3]
 	}
 	replaced, err := b.replacedBy(hash, newest)
 	if err != nil {
 		return err
 	}
-	for _, id := range replaced { // all less than the added IDs
+	for _, id := range replaced { // before the added IDs, which are larger
 		if err := b.r.DeleteKey(hash, id); err != nil {
 			return err
 		}
@@ -95,12 +95,11 @@ func (b *builder) writeKey(keys []addedKey) error {
 	return nil
 }
 
-// replacedBy returns the documents of the index that have one of the newest keys of a hash, in
-// ascending order, and notes that they are replaced.
-func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []uint64, err error) {
-	if b.before.Documents == b.before.Bare {
-		return nil, nil
-	}
+// replacedBy returns the IDs of the stored documents with a key in newest, in ascending order, and
+// adds them to b.replaced. The keys have the given hash.
+func (b *builder) replacedBy(
+	hash uint64, newest map[checksum]uint64,
+) (replaced []uint64, err error) {
 	ids, err := b.view.AppendKey(nil, hash)
 	if err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []
 			return nil, fmt.Errorf("%w: document %d of key hash %016x has no record",
 				index.ErrCorrupt, id, hash)
 		}
-		if _, again := newest[digestOf(record.Key)]; again {
+		if _, again := newest[checksumOf(record.Key)]; again {
 			b.replaced.Add(id)
 			replaced = append(replaced, id)
 		}
@@ -122,7 +121,7 @@ func (b *builder) replacedBy(hash uint64, newest map[digest]uint64) (replaced []
 	return replaced, nil
 }
 
-// saveKeyFilter adds the keys that the index has and writes the filter.
+// saveKeyFilter adds the keys of the stored documents to the key filter, and writes the filter.
 func (b *builder) saveKeyFilter() error {
 	n := 0
 	for hash, err := range b.view.KeyHashes() {

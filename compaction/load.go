@@ -63,7 +63,7 @@ func Load(
 	if err := o.check(); err != nil {
 		return report, fmt.Errorf("load into index %s: %w", dir, err)
 	}
-	if err := makeIndex(dir, &opts.Index); err != nil {
+	if err := createIndex(dir, &opts.Index); err != nil {
 		return report, err
 	}
 	err = work(dir, &o, &report, func(s *store.Store, plan *plan.Plan) (err error) {
@@ -145,8 +145,8 @@ func checkDone(dir string, opts *Options, generation uint64, err error) error {
 	return errors.Join(err, s.Close())
 }
 
-// makeIndex creates the index if it does not exist, and checks the options.
-func makeIndex(dir string, opts *index.Options) error {
+// createIndex creates the index if it does not exist, and checks the options.
+func createIndex(dir string, opts *index.Options) error {
 	if opts.ReadOnly {
 		return index.ErrReadOnly
 	}
@@ -157,9 +157,9 @@ func makeIndex(dir string, opts *index.Options) error {
 	return x.Close()
 }
 
-// read adds all documents.
+// read adds docs, with the time now unless keepAdded is set and the document has a time.
 func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAdded bool) error {
-	ofTexts := match.TextAnalyzer(b.s.Meta().Analyzer) != nil
+	needText := match.TextAnalyzer(b.s.Meta().Analyzer) != nil
 	for doc, err := range docs {
 		if err == nil {
 			err = b.ctx.Err() // per document, since docs may be slow
@@ -167,7 +167,7 @@ func (b *builder) read(docs iter.Seq2[index.Document, error], now uint64, keepAd
 		if err == nil {
 			err = match.Validate(&doc)
 		}
-		if err == nil && ofTexts && doc.Signature() == (fingerprint.Signature{}) {
+		if err == nil && needText && doc.Signature() == (fingerprint.Signature{}) {
 			err = fmt.Errorf("%w: document %d, key %.80q: skip documents with 0 Tokens",
 				index.ErrNoText, b.report.Loaded+1, doc.Key)
 		}
@@ -198,8 +198,8 @@ func (b *builder) choosePlan(opts *index.Options) error {
 	if b.first > 1 || opts.Plan != nil || opts.ExpectedDocuments > 0 {
 		return nil
 	}
-	unasked, err := plan.Choose(b.plan.MaxDistance, plan.DefaultDocuments)
-	if err != nil || unasked.Plan.String() != b.plan.String() {
+	byDefault, err := plan.Choose(b.plan.MaxDistance, plan.DefaultDocuments)
+	if err != nil || byDefault.Plan.String() != b.plan.String() {
 		return err
 	}
 	c, err := plan.Choose(b.plan.MaxDistance, int64(b.report.Loaded))

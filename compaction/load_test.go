@@ -36,9 +36,9 @@ func bare(fps []uint64) []index.Document {
 	return docs
 }
 
-// TestLoadsBeyondMemory loads documents into an index that has some. Most of them do not fit into
-// the minimal memory. Half of the documents of one load have equal fingerprints. Their posting is a
-// bitmap that is larger than a block.
+// TestLoadsBeyondMemory loads more documents than fit in the minimal memory into an index that has
+// documents. Half of the documents of one load have equal fingerprints. Their posting is a bitmap
+// that is larger than a block.
 func TestLoadsBeyondMemory(t *testing.T) {
 	const equal = 0x0123456789abcdef
 	n := 140_000
@@ -49,7 +49,7 @@ func TestLoadsBeyondMemory(t *testing.T) {
 	d.keys = n / 7
 	random := bare(testgen.Uniform(d.source.(*rand.Rand), n))
 	for i := range random {
-		if i%2 == 0 { // documents in between keep the bitmap from having runs
+		if i%2 == 0 { // every second ID, so that the bitmap has no runs
 			random[i].Fingerprint = equal
 		}
 		if i%1000 == 0 {
@@ -81,7 +81,7 @@ func TestLoadsBeyondMemory(t *testing.T) {
 				step{what: "delete", keys: []string{"5000", "6000", keyName(7), "nobody's"}},
 				step{what: "query", method: oneByOne, limit: 16_000, docs: docs[:1]},
 				step{what: "query", method: oneByOne, k: 3, limit: 3, docs: docs[:40]})...)
-			// Progress is reported every 65,536 documents. With the race detector there are fewer.
+			// Progress is reported every 65,536 documents; with the race detector, n is smaller.
 			entries := make(map[fingerprint.Fingerprint]bool)
 			for _, d := range docs {
 				entries[d.Fingerprint] = true
@@ -118,8 +118,8 @@ func TestLoadOfDocumentsWithoutText(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesThePlan tests that Load chooses the plan of a new index for the loaded
-// documents. It must keep a plan that was set in the options.
+// TestLoadChoosesThePlan tests that Load chooses the plan of an index without documents for the
+// number of loaded documents. It must keep a plan that the options of Load or Open have set.
 func TestLoadChoosesThePlan(t *testing.T) {
 	chosen := func(k int, n int64) *plan.Plan {
 		c, err := plan.Choose(k, n)
@@ -129,18 +129,18 @@ func TestLoadChoosesThePlan(t *testing.T) {
 	three, four := namedPlan(t, "3", 3), namedPlan(t, "4", 3)
 	for _, c := range []struct {
 		name string
-		made *index.Options // before
+		made *index.Options // of an index that exists before the load
 		load index.Options
 		want *plan.Plan
 	}{
 		{"new", nil, index.Options{}, chosen(3, 1000)},
 		{"new, another k", nil, index.Options{MaxDistance: 6}, chosen(6, 1000)},
-		{"new, more to come", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10)},
+		{"new, ExpectedDocuments", nil, index.Options{ExpectedDocuments: 1e10}, chosen(3, 1e10)},
 		{"new, with a plan", nil, index.Options{Plan: four}, four},
-		{"made, and empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000)},
-		{"made with design 4", &index.Options{Plan: four}, index.Options{}, four},
-		{"made with design 3", &index.Options{Plan: three}, index.Options{}, three},
-		{"made for more to come", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11},
+		{"empty", &index.Options{MaxDistance: 6}, index.Options{}, chosen(6, 1000)},
+		{"empty, with design 4", &index.Options{Plan: four}, index.Options{}, four},
+		{"empty, with design 3", &index.Options{Plan: three}, index.Options{}, three},
+		{"empty, ExpectedDocuments", &index.Options{MaxDistance: 8, ExpectedDocuments: 1e11},
 			index.Options{}, chosen(8, 1e11)},
 	} {
 		h := newHistory(vfs.NewMem())
@@ -151,7 +151,7 @@ func TestLoadChoosesThePlan(t *testing.T) {
 		h.must(t, step{what: "load", open: c.load, docs: docs})
 		h.must(t, opened(index.Options{})...)
 		if p := h.newest().plan; p != c.want.String() {
-			t.Errorf("%s: plan %s, not %s", c.name, p, c.want)
+			t.Errorf("%s: plan %s, want %s", c.name, p, c.want)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	defer testenv.NoMoreGoroutines(t, runtime.NumGoroutine())
 	unreadable := errors.New("unreadable")
 	tooLarge := string(make([]byte, match.MaxKeyBytes+1))
-	for _, n := range []int{0, 4096, 30_000} { // the last does not fit into memory
+	for _, n := range []int{0, 4096, 30_000} { // 30,000 do not fit in memory
 		docs := d.documents(n)
 		for what, c := range map[string]struct {
 			docs iter.Seq2[index.Document, error]
@@ -203,8 +203,8 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 	}
 }
 
-// TestErrors tests that invalid options, and an index that is missing or open, are refused, and
-// that nothing is created.
+// TestErrors tests the errors for invalid options and for an index that is missing or open. No call
+// may create an index.
 func TestErrors(t *testing.T) {
 	ctx, fsys := t.Context(), vfs.NewMem()
 	x, err := index.Open("ix", &index.Options{FS: fsys, Analyzer: "one"})
@@ -217,7 +217,7 @@ func TestErrors(t *testing.T) {
 	load := func(dir string, memory int64, o index.Options) error {
 		o.FS = fsys
 		_, err := compaction.Load(ctx, dir, func(func(index.Document, error) bool) {
-			t.Error("Load asks for documents")
+			t.Error("Load reads documents")
 		}, compaction.LoadOptions{Index: o, MemoryBytes: memory})
 		return err
 	}
@@ -256,6 +256,6 @@ func TestErrors(t *testing.T) {
 	refused("another analyzer", load("ix", 0, index.Options{Analyzer: "other"}), index.ErrMismatch)
 	refused("read-only", load("ix", 0, index.Options{ReadOnly: true}), index.ErrReadOnly)
 	if _, err := fsys.Stat("new"); err == nil {
-		t.Error("a call that was refused has made an index")
+		t.Error("a call that failed has created an index")
 	}
 }

@@ -11,10 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/rewrite"
 )
 
-// errPlanOfOpen: Compact was given a plan.
-var errPlanOfOpen = errors.New("the plan of an open index cannot be changed: close it and call Run")
-
-// Compact packs an open index, while other calls write to it, query it and make checkpoints of it.
+// Compact packs an open index, while other calls write to it, query it and create checkpoints.
 // It merges the packed tables and the live entries that exist when it begins into new packed
 // tables, without removed documents. Entries that are written during the compaction stay live.
 // Commits wait for some milliseconds while the new tables are installed. Queries never wait. Pebble
@@ -32,7 +29,7 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 	defer report.timed(time.Now())
 	report.BytesBefore = x.Stats().DiskBytes
 	if err = opts.check(); err == nil && opts.Plan != nil {
-		err = errPlanOfOpen
+		err = errors.New("the plan of an open index cannot be changed: close it and call Run")
 	}
 	if err == nil {
 		err = rewrite.Repack(ctx, x, func(ctx context.Context,
@@ -48,13 +45,13 @@ func Compact(ctx context.Context, x *index.Index, opts Options) (report Report, 
 	return report, nil
 }
 
-// packFrozen makes new tables of the entries that an open index has frozen.
+// packFrozen packs the entries that an open index has frozen into new tables.
 func packFrozen(
 	ctx context.Context, f rewrite.Frozen, opts *Options, report *Report,
 ) (p rewrite.Packed, err error) {
-	of := *opts
-	of.FilterBytes = f.FilterBytes
-	b, err := newBuilder(ctx, f.Store, f.Plan, &of, report)
+	o := *opts
+	o.FilterBytes = f.FilterBytes
+	b, err := newBuilder(ctx, f.Store, f.Plan, &o, report)
 	if err != nil {
 		return p, err
 	}

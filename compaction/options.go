@@ -58,13 +58,13 @@ const (
 	leastMemoryBytes   = 1 << 20
 )
 
-// sorting returns the options of one of several sorters that share half of the memory.
-func (o *Options) sorting(r *store.Rewrite, among int) extsort.Options {
-	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(among),
+// sorting returns the options of one sorter. All sorters together have half of the memory.
+func (o *Options) sorting(r *store.Rewrite, sorters int) extsort.Options {
+	return extsort.Options{MemoryBytes: o.memoryBytes() / 2 / int64(sorters),
 		Dir: r.Dir(), FS: r.FS()}
 }
 
-// check refuses invalid values.
+// check returns an error for an invalid value.
 func (o *Options) check() error {
 	switch {
 	case o.MemoryBytes < 0:
@@ -75,8 +75,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// packers returns the number of tables that are packed concurrently. Each has a sorter with
-// goroutines of its own.
+// packers returns the number of tables that are packed concurrently.
 func (o *Options) packers() int {
 	if o.gently {
 		return 1

@@ -18,7 +18,7 @@ type RepairOptions struct {
 	// index cannot be read, and are not used otherwise.
 	Options
 
-	// Analyzer points to the name of the analyzer, or to "" for an index that was made without one.
+	// Analyzer points to the name of the analyzer, or to "" for an index without an analyzer.
 	Analyzer *string
 
 	// Unreadable, if set, is called with the error of each place that cannot be read.
@@ -35,11 +35,12 @@ type RepairReport struct {
 
 	// Lost is the number of documents that are known to be missing in the new index.
 	Lost       uint64  `json:"lost"`
-	Unreadable uint64  `json:"unreadable"` // places
+	Unreadable uint64  `json:"unreadable"` // places that cannot be read
 	Seconds    float64 `json:"seconds"`
 }
 
-// ErrNotRepaired: Repair cannot make a new index. It has removed the incomplete one.
+// ErrNotRepaired means that the meta entries of the damaged index cannot be read, and that the
+// options have no Plan or no Analyzer.
 var ErrNotRepaired = errors.New("the index cannot be repaired")
 
 // Repair copies every document that can be read from the index in dir into a new index in dest. It
@@ -98,7 +99,7 @@ func Repair(
 
 // repairedMeta returns the meta entries and the plan of the damaged index. If its meta entries
 // cannot be read, the options provide the plan and the analyzer, and the counters are zero. The
-// options have no defaults: another k or analyzer would make wrong verdicts.
+// options have no defaults: another k or analyzer would cause wrong verdicts.
 func repairedMeta(
 	view *store.View, opts *RepairOptions,
 ) (meta store.Meta, p *plan.Plan, err error) {
@@ -111,8 +112,8 @@ func repairedMeta(
 	}
 	if opts.Plan == nil || opts.Analyzer == nil {
 		return meta, nil, fmt.Errorf(
-			"%w: its meta entries cannot be read; give the plan and k, and "+
-				"the analyzer, that it was made with: %w", ErrNotRepaired, err)
+			"%w: its meta entries cannot be read; its plan, k and analyzer are required: %w",
+			ErrNotRepaired, err)
 	}
 	p, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...)
 	if err != nil {

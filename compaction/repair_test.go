@@ -26,8 +26,8 @@ import (
 	"github.com/neardup/neardup/internal/verify"
 )
 
-// flipped is an index whose files are damaged. It has packed tables, filters, live entries in
-// Pebble's tables and in the log, and deletions of both. It is kept small.
+// flipped is a small index whose files are damaged. It has packed tables, filters, live entries in
+// Pebble's tables and in the log, and removed IDs of packed and live entries.
 type flipped struct {
 	seed  uint64
 	rng   *rand.Rand
@@ -46,7 +46,7 @@ func newFlipped(t *testing.T, n uint64) *flipped {
 	h := newHistory(f.disk)
 	keyed := 0
 	open := step{what: "open", open: f.opts}
-	// add adds documents in parts, which the log has as single batches.
+	// add adds documents in parts, each of which is one batch in the log.
 	add := func(n, part int) {
 		docs := d.documents(n)
 		for i := range docs {
@@ -187,7 +187,7 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	t.Parallel()
 	f := newFlipped(t, 0)
 	if outcome, err := f.outcome(copyOf(f.disk, f.rng)); outcome != "harmless" || err != nil {
-		t.Fatalf("with no byte flipped: %s, %v", outcome, err)
+		t.Fatalf("without damage: %s, %v", outcome, err)
 	}
 	counts, names := map[string]int{}, slices.Sorted(maps.Keys(f.sizes))
 	for range flips() {
@@ -202,9 +202,9 @@ func TestEveryFlippedByteIsHarmlessOrFound(t *testing.T) {
 	t.Log(counts)
 }
 
-// repaired repairs an index into "new". The plan and the analyzer are for an index whose meta
-// entries cannot be read. It verifies the new index, and counts the documents of f that it lacks.
-// All others and the damaged index must be unchanged.
+// repaired repairs an index into "new". p and analyzer are set if its meta entries cannot be read.
+// repaired verifies the new index and counts the documents of f that are missing there. The other
+// documents and the damaged index must be unchanged.
 func (f *flipped) repaired(
 	t *testing.T, what string, fsys vfs.FS, p *plan.Plan, analyzer string,
 ) (report compaction.RepairReport, missing uint64, err error) {
@@ -232,7 +232,7 @@ func (f *flipped) repaired(
 	more := []index.Document{{Key: "more", Fingerprint: 1}}
 	must(t, err, indextest.Problems(x), x.Add(t.Context(), more...))
 	if report.DocumentsBefore > 0 && more[0].ID < f.NextID {
-		t.Errorf("%s: a new document has the ID %d, which was given before", what, more[0].ID)
+		t.Errorf("%s: a new document has the ID %d of an earlier document", what, more[0].ID)
 	}
 	want := f.Docs.Without(func(d *index.Document) bool { return !docs.Has(d.ID) })
 	if diff := indextest.Difference(docs, want); diff != "" {
@@ -280,7 +280,7 @@ func TestRepairOfDamagedTables(t *testing.T) {
 		}
 	}
 	if t.Log(outcomes); outcomes["repaired"] == 0 {
-		t.Error("none was repaired")
+		t.Error("Repair never succeeded")
 	}
 }
 
@@ -328,7 +328,8 @@ func TestRepairLosesOnlyUnreadableRecords(t *testing.T) {
 	}
 }
 
-// TestRepairHasNoDefaults: if the plan or the analyzer cannot be read, Repair requires it.
+// TestRepairHasNoDefaults tests that Repair requires the plan and the analyzer if it cannot read
+// one of them.
 func TestRepairHasNoDefaults(t *testing.T) {
 	for _, lost := range []string{"mplan", "manalyzer"} {
 		h := newHistory(vfs.NewMem())
@@ -356,8 +357,8 @@ func TestRepairHasNoDefaults(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsExistingDirectories tests that Repair never writes to an existing directory,
-// whatever its name and content. If it is refused, it must change nothing.
+// TestRepairKeepsExistingDirectories tests that Repair never writes to an existing file or
+// directory. A failed Repair must change nothing.
 func TestRepairKeepsExistingDirectories(t *testing.T) {
 	fsys := vfs.NewMem()
 	dirs := []string{"empty", "ix", "other"}

@@ -22,7 +22,7 @@ import (
 // be incomplete.
 var ErrDone = errors.New("the work is done, but a later step has failed")
 
-// afterwards marks an error of a step after the work.
+// afterwards marks an error of a later step with ErrDone.
 func afterwards(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,7 @@ func pack(
 ) (err error) {
 	to := from
 	if opts.Plan != nil {
-		// in the form that is recorded
+		// New returns the plan in its stored form, which is compared below.
 		if to, err = plan.New(opts.Plan.MaxDistance, opts.Plan.Tables...); err != nil {
 			return err
 		}

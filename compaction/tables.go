@@ -14,26 +14,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// tables packs the tables of a plan from the entries of table 0 in ascending order:
-// table 0 at once, the others once all of it is known.
+// tables packs all tables of a plan. Its add packs the entries of table 0, in ascending order. Its
+// finish sorts and packs the entries of the other tables.
 type tables struct {
 	*builder
 	writer  *store.TableWriter       // of table 0
-	filters []*filling               // by table
 	sorters []*extsort.Sorter[entry] // by table; none for table 0
 
 	done  atomic.Uint64 // entries
-	total uint64        // or fewer, while table 0 is written
+	total uint64        // entries; an upper bound until table 0 is complete
 }
 
 // entry is a permuted fingerprint.
 type entry = [1]uint64
 
-// newTables begins the tables of all documents.
+// newTables returns empty tables, and sets the filters of b.
 func (b *builder) newTables() *tables {
 	n := len(b.plan.Tables)
-	t := &tables{builder: b, writer: b.r.Table(0), filters: make([]*filling, n),
-		sorters: make([]*extsort.Sorter[entry], n)}
+	t := &tables{builder: b, writer: b.r.Table(0), sorters: make([]*extsort.Sorter[entry], n)}
+	b.filters = make([]*filling, n)
 	fingerprints := b.before.Documents + b.report.Loaded
 	t.total = fingerprints * uint64(n)
 	t.filters[0] = t.newFilter(0, fingerprints)
@@ -48,7 +47,7 @@ func (t *tables) newFilter(table int, fingerprints uint64) *filling {
 		int64(fingerprints), t.opts.FilterBytes)}
 }
 
-// add adds the next entry of table 0 without the documents in gone, unless it has no others.
+// add adds the next entry of table 0, without the IDs in gone. It omits an entry without other IDs.
 func (t *tables) add(p store.Posting, gone *roaring64.Bitmap) error {
 	ids := p.IDs.WithoutAll(gone)
 	if ids.Empty() {
@@ -73,7 +72,7 @@ func (t *tables) finish() error {
 		return err
 	}
 	t.writer = nil
-	t.total = t.done.Load() * uint64(len(t.filters)) // each fingerprint counts once
+	t.total = t.done.Load() * uint64(len(t.filters)) // done is the number of entries per table
 	group, ctx := errgroup.WithContext(t.ctx)
 	group.SetLimit(t.opts.packers())
 	for i := 1; i < len(t.sorters); i++ {
@@ -90,6 +89,7 @@ func (t *tables) finish() error {
 	return nil
 }
 
+// pack packs table i, one of the other tables.
 func (t *tables) pack(ctx context.Context, i int) (err error) {
 	sorter := t.sorters[i]
 	t.filters[i] = t.newFilter(i, uint64(sorter.Len()))
@@ -133,9 +133,9 @@ func (t *tables) close() (err error) {
 // batchLen is the number of entries that are added to a filter together.
 const batchLen = 4096
 
-// filling is a filter to which entries are added in batches. It is nil if a filter is useless.
+// filling is a filter to which entries are added in batches.
 type filling struct {
-	*filter.Prefix // may be nil
+	*filter.Prefix // nil if a filter is useless
 	batch          []uint64
 }
 
@@ -169,7 +169,7 @@ func (f *filling) save(r *store.Rewrite, table int) error {
 	return nil
 }
 
-// chunks yields the chunks of the filter. Each is valid until the next one.
+// chunks yields the chunks of the filter, each of which is valid until the next one.
 func (f *filling) chunks() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if f.Prefix == nil {
