@@ -16,8 +16,8 @@ const (
 	filterChunkLines  = 1024 // 64 KiB
 )
 
-// ErrUnusable means that the stored form of a filter cannot be used. The caller must
-// build the filter again from its table.
+// ErrUnusable means that a stored filter cannot be used. The caller must build the filter again
+// from its table.
 var ErrUnusable = errors.New("unusable prefix filter")
 
 // Chunks returns the number of chunks of the stored filter.
@@ -25,8 +25,8 @@ func (f *Prefix) Chunks() int {
 	return (len(f.lines) + filterChunkLines - 1) / filterChunkLines
 }
 
-// AppendChunk appends chunk i of Chunks. A chunk has about 64 KiB, and the last one less.
-// It may lack fingerprints that are added during the call.
+// AppendChunk appends chunk i of Chunks. A chunk has about 64 KiB; the last one may be smaller. It
+// may lack fingerprints that are added during the call.
 func (f *Prefix) AppendChunk(dst []byte, i int) []byte {
 	dst = append(dst, f.header(i)...)
 	lines := f.chunk(i)
@@ -50,9 +50,9 @@ func (f *Prefix) header(chunk int) []byte {
 	return binary.BigEndian.AppendUint64(h, uint64(len(f.lines)))
 }
 
-// LoadPrefix returns the filter with the given chunks: all its chunks, in order. The
-// filter must be for prefixes of prefix bits and need at most budget bytes. Errors:
-// ErrUnusable, and the errors of chunks.
+// LoadPrefix returns the filter with the given chunks, which must be complete and in order. The
+// filter must be for prefixes of prefix bits and need at most budget bytes. Errors: ErrUnusable,
+// and the errors of chunks.
 func LoadPrefix(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*Prefix, error) {
 	var f *Prefix
 	n := 0
@@ -74,25 +74,25 @@ func LoadPrefix(prefix int, budget int64, chunks iter.Seq2[[]byte, error]) (*Pre
 		return nil, fmt.Errorf("%w: it has no chunks", ErrUnusable)
 	}
 	if n != f.Chunks() {
-		return nil, fmt.Errorf("%w: %d chunks, not %d", ErrUnusable, n, f.Chunks())
+		return nil, fmt.Errorf("%w: %d chunks, want %d", ErrUnusable, n, f.Chunks())
 	}
 	return f, nil
 }
 
-// parseHeader returns an empty filter of the form and size that the first chunk states.
+// parseHeader returns an empty filter with the form and the size in the header of the first chunk.
 func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 	if prefix < 1 || prefix > 64 {
 		return nil, fmt.Errorf("prefix of %d bits, want 1 to 64", prefix)
 	}
 	if len(data) < filterHeaderBytes {
-		return nil, fmt.Errorf("header of %d bytes, not %d", len(data), filterHeaderBytes)
+		return nil, fmt.Errorf("header of %d bytes, want %d", len(data), filterHeaderBytes)
 	}
 	if data[0] != filterVersion {
 		return nil, fmt.Errorf("version %d, but this program supports version %d",
 			data[0], filterVersion)
 	}
 	if int(data[2]) != prefix {
-		return nil, fmt.Errorf("made for prefixes of %d bits, not %d", data[2], prefix)
+		return nil, fmt.Errorf("filter for prefixes of %d bits, want %d", data[2], prefix)
 	}
 	n := binary.BigEndian.Uint64(data[8:])
 	if n == 0 || budget < 0 || n > uint64(budget)/lineBytes {
@@ -102,12 +102,13 @@ func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 	switch form {
 	case filterBits:
 		if want, ok := arrayLines(prefix); !ok || n != uint64(want) || lineBits != 0 {
-			return nil, fmt.Errorf("bit array of %d lines, not %d, and %d line bits, not 0", n,
-				want, lineBits)
+			return nil, fmt.Errorf("bit array of %d lines and %d line bits, want %d and 0", n,
+				lineBits, want)
 		}
 	case filterBlocked:
 		if lineBits < GroupBits || lineBits >= prefix {
-			return nil, fmt.Errorf("%d of %d prefix bits within a line", lineBits, prefix)
+			return nil, fmt.Errorf("%d line bits for prefixes of %d bits, want %d or more, and "+
+				"fewer than the prefix has", lineBits, prefix, GroupBits)
 		}
 	default:
 		return nil, fmt.Errorf("unknown form %d", form)
@@ -118,14 +119,14 @@ func parseHeader(prefix int, budget int64, data []byte) (*Prefix, error) {
 // loadChunk sets the lines of chunk i.
 func (f *Prefix) loadChunk(i int, data []byte) error {
 	if i >= f.Chunks() {
-		return fmt.Errorf("the filter has only %d", f.Chunks())
+		return fmt.Errorf("the filter has only %d chunks", f.Chunks())
 	}
 	lines := f.chunk(i)
 	if want := filterHeaderBytes + len(lines)*lineBytes; len(data) != want {
-		return fmt.Errorf("%d bytes, not %d", len(data), want)
+		return fmt.Errorf("%d bytes, want %d", len(data), want)
 	}
 	if want := f.header(i); string(data[:filterHeaderBytes]) != string(want) {
-		return fmt.Errorf("header %x, not %x", data[:filterHeaderBytes], want)
+		return fmt.Errorf("header %x, want %x", data[:filterHeaderBytes], want)
 	}
 	data = data[filterHeaderBytes:]
 	for l := range lines {

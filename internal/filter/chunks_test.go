@@ -25,7 +25,7 @@ func chunksOf(f *Prefix) iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestFilterFormat writes the chunks by the formulas of docs/format-filters.md. LoadPrefix must
+// TestFilterFormat compares the chunks with the formulas of docs/format-filters.md. LoadPrefix must
 // return the same filter.
 func TestFilterFormat(t *testing.T) {
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestFilterFormat(t *testing.T) {
 		f.AddAll(fps)
 		back, err := LoadPrefix(f.prefix, f.Bytes(), chunksOf(f))
 		if err != nil || f.Chunks() != c.chunks {
-			t.Fatalf("prefix %d, %d bytes: %d chunks, not %d, %v", c.prefix, c.budget, f.Chunks(),
+			t.Fatalf("prefix %d, %d bytes: %d chunks, want %d, %v", c.prefix, c.budget, f.Chunks(),
 				c.chunks, err)
 		}
 		if !slices.Equal(f.lines, back.lines) || f.chooser != back.chooser ||
@@ -78,7 +78,7 @@ func TestFilterFormat(t *testing.T) {
 			want = binary.BigEndian.AppendUint64(want, words[i])
 		}
 		if !slices.Equal(got, want) || int(p) != c.prefix {
-			t.Errorf("prefix %d, %d bytes: the chunks are not as docs/format-filters.md has them",
+			t.Errorf("prefix %d, %d bytes: the chunks differ from docs/format-filters.md",
 				c.prefix, c.budget)
 		}
 	}
@@ -97,7 +97,7 @@ func TestFilterChunksRefused(t *testing.T) {
 	}
 	for says, change := range map[string]func(c [][]byte) [][]byte{
 		"no chunks":               func([][]byte) [][]byte { return nil },
-		"1 chunks, not 2":         func(c [][]byte) [][]byte { return c[:1] },
+		"1 chunks, want 2":        func(c [][]byte) [][]byte { return c[:1] },
 		"has only 2":              func(c [][]byte) [][]byte { return append(c, c[1]) },
 		"chunk 0: header":         func(c [][]byte) [][]byte { return [][]byte{c[1], c[0]} },
 		"chunk 1: header":         func(c [][]byte) [][]byte { c[1][3]--; return c },
@@ -109,8 +109,8 @@ func TestFilterChunksRefused(t *testing.T) {
 		"form 3":                  set(1, 3),
 		"bit array of 2048 lines": set(1, 1),
 		"prefixes of 31 bits":     set(2, 31),
-		"5 of 32":                 set(3, 5),
-		"32 of 32":                set(3, 32),
+		"5 line bits":             set(3, 5),
+		"32 line bits":            set(3, 32),
 		"0 lines":                 set(8, 0, 0, 0, 0, 0, 0, 0, 0),
 		"2049 lines":              set(8, 0, 0, 0, 0, 0, 0, 8, 1),
 		"do not fit":              set(8, 255, 255, 255, 255, 255, 255, 255, 255),
@@ -133,12 +133,12 @@ func TestFilterChunksRefused(t *testing.T) {
 	broken := errors.New("disk on fire")
 	_, err := LoadPrefix(32, budget, func(yield func([]byte, error) bool) { yield(nil, broken) })
 	if !errors.Is(err, broken) || errors.Is(err, ErrUnusable) {
-		t.Errorf("an error of the chunks is returned as %v", err)
+		t.Errorf("LoadPrefix returns error %v, want the error of the chunks", err)
 	}
 }
 
-// FuzzFilterChunks loads arbitrary chunks. A filter that loads must save the same chunks and must
-// find fingerprints that are added to it.
+// FuzzFilterChunks loads arbitrary chunks. A loaded filter must save the same chunks, and must find
+// the fingerprints that are added to it.
 func FuzzFilterChunks(f *testing.F) {
 	for _, prefix := range []int{3, 9, 20, 32, 64} {
 		for _, budget := range []int64{64, 256} {

@@ -17,7 +17,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// growingSet is what a LiveSet and a KeySet have in common.
+// growingSet has the common methods of LiveSet and KeySet.
 type growingSet interface {
 	Add(...uint64)
 	MayContain(uint64) bool
@@ -28,8 +28,8 @@ type growingSet interface {
 
 func noChunks(func([]byte, error) bool) {}
 
-// growingSets makes the sets, which have no stored filters. all yields the stored fingerprints, or
-// hashes. Their number is about expected.
+// growingSets has functions that return sets without stored filters. all yields about expected
+// stored fingerprints or hashes.
 var growingSets = map[string]func(
 	budget, expected int64, all iter.Seq2[uint64, error], done func(error)) growingSet{
 	"live": func(budget, expected int64, all iter.Seq2[uint64, error],
@@ -47,13 +47,13 @@ var growingSets = map[string]func(
 	},
 }
 
-// checkGrowing fails if the set rules out one of the fingerprints for its own query or a query near
-// it.
+// checkGrowing fails the test if the set does not find one of the fingerprints, with a query for
+// this fingerprint or near it.
 func checkGrowing(t *testing.T, rng *rand.Rand, s growingSet, fps []uint64, name string) {
 	t.Helper()
 	for _, fp := range fps {
 		if !s.MayContain(fp) {
-			t.Errorf("%s: %016x is there and not found", name, fp)
+			t.Errorf("%s: %016x is not found", name, fp)
 			return
 		}
 		live, ok := s.(*LiveSet)
@@ -64,19 +64,19 @@ func checkGrowing(t *testing.T, rng *rand.Rand, s growingSet, fps []uint64, name
 		near := testgen.Flip(rng, fp, ^uint64(0), rng.IntN(k+1))
 		found, known := live.AppendNear(nil, near, k)
 		if live.Empty() || known && !slices.Contains(found, fp) {
-			t.Errorf("%s: %016x is there and not found within %d of %016x", name, fp, k, near)
+			t.Errorf("%s: %016x is not found within %d of %016x", name, fp, k, near)
 			return
 		}
 	}
 }
 
-// memStore replaces the store. It never deletes a fingerprint, since a set need not forget it.
+// memStore replaces the store. It deletes no fingerprint, since a set may keep a deleted one.
 type memStore struct {
 	mu      sync.Mutex
 	visible []uint64
 }
 
-// sample returns n of the fingerprints that are visible, or none if none is.
+// sample returns n of the visible fingerprints, or none if no fingerprint is visible.
 func (m *memStore) sample(rng *rand.Rand, n int) (fps []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *memStore) sample(rng *rand.Rand, n int) (fps []uint64) {
 	return fps
 }
 
-// write tells a set of fingerprints before they become visible.
+// write adds fingerprints to a set before they become visible.
 func (m *memStore) write(s growingSet, added []uint64) {
 	s.Add(added...)
 	runtime.Gosched()
@@ -95,7 +95,7 @@ func (m *memStore) write(s growingSet, added []uint64) {
 	m.visible = append(m.visible, added...)
 }
 
-// stored yields the visible fingerprints. It calls half before it yields the second half of them.
+// stored yields the visible fingerprints. It calls half before it yields the second half.
 func (m *memStore) stored(half func() error) iter.Seq2[uint64, error] {
 	view := slices.Clone(m.visible)
 	return func(yield func(uint64, error) bool) {
@@ -124,14 +124,14 @@ func TestGrowingSetsFindAll(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(budget)))
 			store := &memStore{}
 			s := newSet(budget, 0, nil, nil)
-			load := func() {} // lets the set load
+			load := func() {} // ends the loading of s
 			for range steps {
 				switch rng.IntN(8) {
 				case 0: // a commit that fails
 					s.Add(testgen.Uniform(rng, 50)...)
 				case 1:
 					load()
-				case 2: // open again
+				case 2: // a new set that loads the stored fingerprints
 					load()
 					s.Close()
 					var err error
@@ -163,9 +163,9 @@ func TestGrowingSetsFindAll(t *testing.T) {
 	}
 }
 
-// TestGrowingSetsUnderWork loads, writes and queries concurrently, also while a set runs out of
-// memory. A set must report everything until it is loaded.
-func TestGrowingSetsUnderWork(t *testing.T) {
+// TestGrowingSetsConcurrently loads, writes and queries concurrently, also while a set exceeds its
+// budget. A set must report every fingerprint until it is loaded.
+func TestGrowingSetsConcurrently(t *testing.T) {
 	for kind, newSet := range growingSets {
 		for _, budget := range []int64{4 * maxFew,
 			hashTablesBytes + 8*hashBlocks*(maxFew+maxFew/2), 1 << 30} {
@@ -178,7 +178,7 @@ func TestGrowingSetsUnderWork(t *testing.T) {
 				<-made
 				for writes.Load() < 20 {
 					if !s.MayContain(uint64(writes.Load())) {
-						t.Errorf("%s: a set that is not loaded says no", name)
+						t.Errorf("%s: a set that is not loaded excludes a fingerprint", name)
 					}
 					time.Sleep(time.Millisecond)
 				}
@@ -207,15 +207,15 @@ func TestGrowingSetsUnderWork(t *testing.T) {
 			readers.Wait()
 			s.Wait(t.Context())
 			checkGrowing(t, rand.New(rand.NewPCG(100, 99)), s, store.visible, name)
-			if budget == 1<<30 && strangers(s) > 0.01 {
-				t.Errorf("%s: it never loaded", name)
+			if budget == 1<<30 && falsePositives(s) > 0.01 {
+				t.Errorf("%s: the set was not loaded", name)
 			}
 			if live, ok := s.(*LiveSet); ok {
 				found, known := live.AppendNear(nil, 0, 16)
 				slices.Sort(found)
 				if known != (budget == 1<<30) ||
 					known && !slices.Equal(found, nearOf(store.visible, 0, 16)) {
-					t.Errorf("%s: %d are near 0, known is %t", name, len(found), known)
+					t.Errorf("%s: %d fingerprints near 0, known is %t", name, len(found), known)
 				}
 			}
 			s.Close()
@@ -223,8 +223,8 @@ func TestGrowingSetsUnderWork(t *testing.T) {
 	}
 }
 
-// strangers returns the share of random fingerprints that a set reports.
-func strangers(s growingSet) float64 {
+// falsePositives returns the share of random fingerprints that a set reports.
+func falsePositives(s growingSet) float64 {
 	const all = 100_000
 	rng, reported := rand.New(rand.NewPCG(3, 4)), 0
 	for range all {
@@ -235,8 +235,8 @@ func strangers(s growingSet) float64 {
 	return float64(reported) / all
 }
 
-// TestKeySetLoadsSavedFilter tests that a stored filter is used together with the hashes that were
-// added later, and that it does not exceed its size. An unusable filter must be built again.
+// TestKeySetLoadsSavedFilter tests that a set uses a stored filter and the hashes that were added
+// later, and adds no more hashes to the filter than fit. An unusable filter must be built again.
 func TestKeySetLoadsSavedFilter(t *testing.T) {
 	const n = 30_000
 	rng, more := rand.New(rand.NewPCG(1, 1)), 16*n
@@ -265,16 +265,16 @@ func TestKeySetLoadsSavedFilter(t *testing.T) {
 		s.Add(later...)
 		s.Wait(t.Context())
 		checkGrowing(t, rng, s, slices.Concat(old, since, later), name)
-		if (all == 1) != broken || (sinces == 1) == broken || strangers(s) > 0.01 {
-			t.Errorf("%s: %d full scans, %d scans of later hashes; %g of the strangers pass",
-				name, all, sinces, strangers(s))
+		if (all == 1) != broken || (sinces == 1) == broken || falsePositives(s) > 0.01 {
+			t.Errorf("%s: %d full scans, %d scans of later hashes; %g false positives", name, all,
+				sinces, falsePositives(s))
 		}
 		s.Close()
 	}
 }
 
 // TestKeySetBudget compares the memory with the budget and with the documented bytes per key.
-// Repeated writes of one hash must take no memory.
+// Adding a hash again must take no memory.
 func TestKeySetBudget(t *testing.T) {
 	skipUnderRace(t)
 	for _, budget := range []int64{0, 63, 1000, 9000, 100_000, 3 << 20, 1 << 40} {
@@ -285,15 +285,15 @@ func TestKeySetBudget(t *testing.T) {
 			s.Add(fps...)
 			bytes, promise := s.Bytes(), n*25/2+firstGeneration*5/2
 			if bytes > budget || bytes > promise {
-				t.Errorf("%d bytes for %d with a budget of %d", bytes, n, budget)
+				t.Errorf("%d bytes for %d hashes with a budget of %d", bytes, n, budget)
 			}
 			if s.Add(fps...); s.Bytes() != bytes {
-				t.Errorf("%d bytes for the same as %d", s.Bytes(), bytes)
+				t.Errorf("%d bytes after the hashes were added again, %d before", s.Bytes(), bytes)
 			}
 			checkGrowing(t, rng, s, fps[:50], "the newest")
 		}
 		if budget >= 1000 && budget <= 3<<20 && s.Bytes() < budget/3 {
-			t.Errorf("%d bytes of %d", s.Bytes(), budget)
+			t.Errorf("%d bytes with a budget of %d", s.Bytes(), budget)
 		}
 	}
 }

@@ -11,17 +11,17 @@ import (
 )
 
 // KeySet is a filter of the hashes of keys, a scalable Bloom filter (Almeida, Baquero, Preguiça and
-// Hutchison, 2007). If its newest generation is full, it adds a larger one. It never removes
-// hashes. Like a LiveSet, it is monotone, and reports every hash until it has loaded the stored
-// keys. It is safe for concurrent use.
+// Hutchison, 2007). If its newest generation is full, it adds a larger one. It removes no hashes.
+// Like a LiveSet, it reports every hash until it has loaded the stored hashes. It is safe for
+// concurrent use.
 type KeySet struct {
 	Loading
 	budget      int64
 	loaded      atomic.Bool
 	generations atomic.Pointer[[]*Prefix]
 
-	mu   sync.Mutex // held to add
-	room int64      // the number of hashes that the last generation can still take
+	mu   sync.Mutex // held by writers
+	room int64      // the number of hashes that can still be added to the last generation
 	next int64      // the number of hashes of the next generation
 }
 
@@ -35,13 +35,13 @@ const (
 // KeyOptions configures a KeySet.
 type KeyOptions struct {
 	Budget   int64 // bytes
-	Expected int64 // the number of stored hashes, about. 0 means that nothing is stored.
+	Expected int64 // the approximate number of stored hashes; 0: none
 
 	Saved iter.Seq2[[]byte, error] // the chunks of the stored filter
-	// Since yields the hashes that were added after the filter was stored. All yields all hashes.
-	// It is called if the filter cannot be loaded.
+	// Since yields the hashes that were added after the filter was stored. If the filter cannot be
+	// loaded, All yields all hashes.
 	Since, All iter.Seq2[uint64, error]
-	// Done is called with the error of the loading, if there is anything to load.
+	// Done is called with the error of the loading, unless Expected is 0.
 	Done func(error)
 
 	first int64 // for tests: the number of hashes of the first generation
@@ -87,8 +87,8 @@ func (k *KeySet) load(ctx context.Context, o *KeyOptions) error {
 	return nil
 }
 
-// begin inserts the stored filter of n hashes as the first generation. If it is nil, begin adds a
-// generation for n hashes. The next generation has at least the same size.
+// begin inserts the stored filter of n hashes as the first generation. If saved is nil, begin adds
+// a generation for n hashes. The next generation has room for at least n hashes.
 func (k *KeySet) begin(saved *Prefix, n int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,9 +101,9 @@ func (k *KeySet) begin(saved *Prefix, n int64) {
 	k.generations.Store(&all)
 }
 
-// extend adds the next generation, or a smaller one if the budget is smaller. If the new
-// generation would be smaller than the last one, the last one takes all further hashes and becomes
-// less selective.
+// extend adds the next generation, which is smaller than k.next if the budget requires it. If it
+// would be smaller than the last generation, extend adds none. Further hashes are then added to the
+// last generation, which becomes less selective.
 func (k *KeySet) extend() {
 	all := *k.generations.Load()
 	p := fit(KeyPrefix, k.next, k.budget-k.Bytes())
@@ -119,7 +119,7 @@ func (k *KeySet) extend() {
 // addedTogether is the number of hashes whose cache lines Add prefetches together.
 const addedTogether = 128
 
-// Add adds hashes. A writer must call Add before its entries become visible.
+// Add adds hashes. A writer must call Add before its keys become visible.
 func (k *KeySet) Add(hashes ...uint64) {
 	if k.budget < lineBytes {
 		return

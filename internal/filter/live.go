@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// LiveSet holds the fingerprints of live entries in memory, as they are stored. It is monotone: it
-// reports a fingerprint that was added from then on. Until it has loaded the entries that were
-// stored before it was made, it reports every fingerprint, and so it does if the fingerprints do
-// not fit in its memory. An answer is therefore correct for every view of the store that was opened
-// after the set was made, if writers add fingerprints before their writes become visible.
+// LiveSet has the stored fingerprints of live entries in memory. It reports a fingerprint from its
+// addition on. It reports every fingerprint until it has loaded the entries that were stored
+// earlier, and if the fingerprints do not fit in its memory. Its answers are therefore correct for
+// every view of the store that is opened after the set was created, if writers add fingerprints
+// before their writes become visible.
 //
 // A LiveSet is safe for concurrent use.
 type LiveSet struct {
 	Loading
 	near   *multiIndex
-	any    atomic.Bool // something was stored or added
+	any    atomic.Bool // a fingerprint was stored or added
 	loaded atomic.Bool // near has all fingerprints, or has discarded them
 }
 
@@ -27,8 +27,8 @@ func NewLiveSet(budget int64) *LiveSet {
 	return s
 }
 
-// Load loads stored fingerprints in the background, and calls done with the error of the loading.
-// It must be called before all other methods.
+// Load loads stored fingerprints in the background, and then calls done with the error of the
+// loading. It must be called before all other methods.
 func (s *LiveSet) Load(stored iter.Seq2[uint64, error], done func(error)) {
 	s.any.Store(true)
 	s.loaded.Store(false)
@@ -52,8 +52,8 @@ func (s *LiveSet) Add(stored ...uint64) {
 	s.any.Store(true)
 }
 
-// AppendNear appends the fingerprints within k bits of a fingerprint. It returns false if they are
-// not in memory.
+// AppendNear appends the fingerprints within k bits of a fingerprint. It returns false if the set
+// does not know them.
 func (s *LiveSet) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
 	if !s.loaded.Load() {
 		return dst, false
@@ -66,7 +66,7 @@ func (s *LiveSet) MayContain(stored uint64) bool {
 	return !s.loaded.Load() || s.near.MayContain(stored)
 }
 
-// Empty reports whether nothing was stored and nothing was added.
+// Empty reports whether no fingerprint was stored or added.
 func (s *LiveSet) Empty() bool { return !s.any.Load() }
 
 // Bytes returns the memory of the set.

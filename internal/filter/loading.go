@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Loading is the loading of a set in the background. The zero Loading has ended.
+// Loading is the loading of a set in the background. The zero Loading is finished.
 type Loading struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end, with or without an error
@@ -26,7 +26,7 @@ func (l *Loading) Start(load func(context.Context) error, done func(error)) {
 	}()
 }
 
-// Wait waits for the end of the loading.
+// Wait waits until the loading ends. It returns the error of ctx.
 func (l *Loading) Wait(ctx context.Context) error {
 	if l.done == nil {
 		return nil
@@ -47,7 +47,7 @@ func (l *Loading) Close() {
 	}
 }
 
-// untilDone yields the elements of a sequence, and then the error of the context once it is done.
+// untilDone yields the elements of a sequence. When the context is done, it yields its error.
 func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range seq {
@@ -61,8 +61,8 @@ func untilDone[T any](ctx context.Context, seq iter.Seq2[T, error]) iter.Seq2[T,
 	}
 }
 
-// atMost returns the elements of a sequence, about expected ones. few is false if there are more
-// than most.
+// atMost returns the elements of a sequence, which has about expected ones. If it has more than
+// most, few is false.
 func atMost(
 	ctx context.Context, seq iter.Seq2[uint64, error], expected, most int64,
 ) (all []uint64, few bool, err error) {

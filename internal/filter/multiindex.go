@@ -12,24 +12,23 @@ import (
 	"github.com/neardup/neardup/internal/prefetch"
 )
 
-// multiIndex searches fingerprints in memory by Hamming distance. It is a multi-index
-// hash (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
-// Hashing", 2012). It has a table for each of the four 16-bit blocks of a fingerprint, and
-// a bucket for each value of the block. If two fingerprints are within k bits, at least
-// one of their blocks differs in at most k/4 bits. A search therefore reads the buckets
-// within this radius in every table.
+// multiIndex searches fingerprints in memory by Hamming distance. It is a multi-index hash
+// (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index Hashing", 2012). It
+// has a table for each of the four 16-bit blocks of a fingerprint. Each table has a bucket for each
+// value of its block. If two fingerprints are within k bits, at least one of their blocks differs
+// in at most k/4 bits. A search therefore reads the buckets within this radius in every table.
 //
-// Live entries are searched here, since a seek in Pebble takes as long as about a thousand
-// comparisons. A multiIndex is safe for concurrent use. Searches take no lock, since a reader
-// that waits for a lock would also wait for a processor after all writers.
+// Live entries are searched in a multiIndex, since a seek in Pebble takes as long as about a
+// thousand comparisons. A multiIndex is safe for concurrent use. Searches take no lock: a reader
+// that waits for a lock would also wait until all writers have had the processor.
 type multiIndex struct {
-	mu    sync.Mutex // held to add
+	mu    sync.Mutex // held by writers
 	limit int64      // bytes; if more are needed, all fingerprints are discarded
 
 	few    bucket // all fingerprints, until there are more than maxFew
 	tables atomic.Pointer[hashTables]
 	size   atomic.Int64 // bytes
-	full   atomic.Bool  // the fingerprints were discarded; set before they are
+	full   atomic.Bool  // the fingerprints are discarded; set before they are removed
 }
 
 type hashTables [hashBlocks][1 << hashBits]bucket
@@ -50,8 +49,8 @@ func (b *bucket) fingerprints() []uint64 {
 	return nil
 }
 
-// add adds a fingerprint, and returns the number of bytes by which the bucket grew. Only one
-// goroutine at a time may call it.
+// add adds a fingerprint, and returns the number of bytes by which the bucket grew. It is not safe
+// for concurrent use.
 func (b *bucket) add(fp uint64) (more int64) {
 	n := b.n.Load()
 	if n == b.room {
@@ -65,7 +64,7 @@ func (b *bucket) add(fp uint64) (more int64) {
 	return more
 }
 
-// use replaces the memory of the bucket. The new memory begins with the bucket's fingerprints.
+// use replaces the memory of the bucket. all must begin with the fingerprints of the bucket.
 func (b *bucket) use(all []uint64) {
 	b.room = uint32(len(all))
 	b.first.Store(unsafe.SliceData(all))
@@ -82,13 +81,13 @@ const (
 
 	hashTablesBytes = int64(unsafe.Sizeof(hashTables{})) // empty tables
 
-	// A search compares at most maxCompared fingerprints more than four times the number in
-	// evenly filled buckets. If nearly all fingerprints have an equal block, the tables of the
-	// plan have fewer candidates.
+	// A search compares at most four times as many fingerprints as evenly filled buckets have, plus
+	// maxCompared. If nearly all fingerprints have an equal block, the tables of the plan have
+	// fewer candidates.
 	maxCompared = 64 << 10
 )
 
-// newMultiIndex returns an empty multiIndex that needs at most limit bytes.
+// newMultiIndex returns an empty multiIndex of at most limit bytes.
 func newMultiIndex(limit int64) *multiIndex { return &multiIndex{limit: limit} }
 
 // Add adds the fingerprints that the index does not have yet.
@@ -102,7 +101,7 @@ func (h *multiIndex) Add(fps []uint64) {
 	}
 }
 
-// now returns the fingerprints: in tables, or a short list. known is false if they were discarded.
+// now returns the fingerprints, either in tables or in few. known is false if they are discarded.
 func (h *multiIndex) now() (tables *hashTables, few []uint64, known bool) {
 	if tables = h.tables.Load(); tables == nil {
 		few = h.few.fingerprints()
@@ -110,7 +109,7 @@ func (h *multiIndex) now() (tables *hashTables, few []uint64, known bool) {
 	return tables, few, !h.full.Load() // read last: if it is false, the result is complete
 }
 
-// room returns the largest number of fingerprints for Fill.
+// room returns the largest number of fingerprints that Fill can add without exceeding the limit.
 func (h *multiIndex) room() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,8 +119,8 @@ func (h *multiIndex) room() int64 {
 	return max(0, h.limit-hashTablesBytes) / (8 * hashBlocks)
 }
 
-// Fill adds distinct fingerprints to an index that has none or few. It needs less time and memory
-// than Add. Other goroutines may call Add at the same time.
+// Fill adds distinct fingerprints to an index that has no or few fingerprints. It needs less time
+// and memory than Add. Other goroutines may call Add at the same time.
 func (h *multiIndex) Fill(fps []uint64) {
 	if len(fps) <= maxFew {
 		h.Add(fps)
@@ -188,7 +187,7 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	default:
 		tables = new(hashTables)
 		more := hashTablesBytes + tables.add(fp)
-		// they remain, for readers that have not seen the tables
+		// h.few remains for the readers that have not seen the tables.
 		for _, early := range h.few.fingerprints() {
 			more += tables.add(early)
 		}
@@ -198,7 +197,7 @@ func (h *multiIndex) insert(tables *hashTables, fp uint64) {
 	h.keepWithin()
 }
 
-// Discard discards all fingerprints, and the ones that are added later.
+// Discard discards all fingerprints, and all that are added later.
 func (h *multiIndex) Discard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,11 +222,11 @@ func (t *hashTables) add(fp uint64) (more int64) {
 	return more
 }
 
-// hashBlock returns the i-th block of a fingerprint, which is its bucket in table i.
+// hashBlock returns block i of a fingerprint, which is the number of its bucket in table i.
 func hashBlock(fp uint64, i int) uint16 { return uint16(fp >> (i * hashBits)) }
 
-// has searches the smallest bucket of the fingerprint, since one of its blocks may be
-// frequent.
+// has reports whether the index has a fingerprint. It searches the smallest of its buckets, since
+// one of its blocks may be frequent.
 func has(tables *hashTables, few []uint64, fp uint64) bool {
 	if tables == nil {
 		return slices.Contains(few, fp)
@@ -241,16 +240,15 @@ func has(tables *hashTables, few []uint64, fp uint64) bool {
 	return slices.Contains(least, fp)
 }
 
-// MayContain reports whether a fingerprint was added, or may have been.
+// MayContain reports whether a fingerprint may have been added.
 func (h *multiIndex) MayContain(fp uint64) bool {
 	tables, few, known := h.now()
 	defer runtime.KeepAlive(tables)
 	return !known || has(tables, few, fp)
 }
 
-// AppendNear appends the fingerprints within k bits of fp, each once, in no particular
-// order. It returns false if the fingerprints were discarded, or if the search would
-// compare too many of them.
+// AppendNear appends the fingerprints within k bits of fp, each once, in no particular order. It
+// returns false if the fingerprints are discarded, or if the search would compare too many of them.
 func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool) {
 	tables, few, known := h.now()
 	switch {
@@ -286,7 +284,7 @@ func (h *multiIndex) AppendNear(dst []uint64, fp uint64, k int) ([]uint64, bool)
 }
 
 // buckets is a group of buckets that a search prefetches together, so that the cache misses
-// overlap.
+// overlap. Bucket i is in table[i].
 type buckets struct {
 	size  [32]uint32
 	first [32]*uint64
@@ -295,8 +293,8 @@ type buckets struct {
 	left  int64 // the number of comparisons that remain; negative if the search gave up
 }
 
-// appendNear appends the near fingerprints of the buckets, each from the first table that finds it,
-// and empties the group.
+// appendNear appends the fingerprints of the buckets within k bits of fp, and empties the group. It
+// skips a fingerprint that an earlier table finds.
 func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	for i, first := range s.first[:s.n] {
 		if s.left -= int64(s.size[i]); s.left < 0 {
@@ -316,8 +314,8 @@ func (s *buckets) appendNear(dst []uint64, fp uint64, k int) []uint64 {
 	return dst
 }
 
-// foundBefore reports whether a table before table i finds a fingerprint that differs in these
-// bits.
+// foundBefore reports whether a table before table i finds a fingerprint that differs from the
+// query in these bits.
 func foundBefore(i int, differ uint64, k int) bool {
 	for j := range i {
 		if bits.OnesCount16(hashBlock(differ, j)) <= k/hashBlocks {
@@ -330,7 +328,7 @@ func foundBefore(i int, differ uint64, k int) bool {
 // Bytes returns the memory of the index.
 func (h *multiIndex) Bytes() int64 { return h.size.Load() }
 
-// hashFlips holds, for each radius, the masks with at most that many bits.
+// hashFlips has, for each radius, the masks with at most radius bits set.
 var hashFlips = func() (flips [maxDistance/hashBlocks + 1][]uint16) {
 	for r := range flips {
 		for f := range 1 << hashBits {

@@ -58,15 +58,14 @@ func TestMultiIndexFindsAll(t *testing.T) {
 					found, known, want)
 			}
 			if got, want := h.MayContain(q), slices.Contains(fps, q); got != want {
-				t.Fatalf("seed %d: %016x is there: %v, want %v", seed, q, got, want)
+				t.Fatalf("seed %d: MayContain(%016x) is %v, want %v", seed, q, got, want)
 			}
 		}
 	})
 }
 
-// TestMultiIndexOfOneBlock uses fingerprints of which nearly all share one block. A search for
-// that block must stop early and report that. Searches that meet few of these fingerprints must
-// work.
+// TestMultiIndexOfOneBlock uses fingerprints that all share one block. A search for this block must
+// stop early and return false. A search for another block must succeed.
 func TestMultiIndexOfOneBlock(t *testing.T) {
 	h := newMultiIndex(1 << 40)
 	fps := testgen.Uniform(rand.New(rand.NewPCG(1, 1)), 2*maxCompared)
@@ -76,7 +75,7 @@ func TestMultiIndexOfOneBlock(t *testing.T) {
 	h.Add(fps)
 	if near, known := h.AppendNear([]uint64{7}, fps[0], 3); known ||
 		!slices.Equal(near, []uint64{7}) {
-		t.Errorf("in the block of all: %x, %v", near, known)
+		t.Errorf("in the shared block: %x, %v", near, known)
 	}
 	if near, known := h.AppendNear(nil, fps[0]|1, 3); !known || !slices.Contains(near, fps[0]) {
 		t.Errorf("in another block: %x, %v", near, known)

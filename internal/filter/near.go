@@ -9,7 +9,7 @@ import (
 	"github.com/neardup/neardup/internal/prefetch"
 )
 
-// balls holds, for a distance and a 6-bit number, the set of 6-bit numbers within the distance.
+// balls has, for a distance and a 6-bit number, the set of 6-bit numbers within the distance.
 var balls = func() (balls [GroupBits + 1][64]uint64) {
 	for d := range balls {
 		for at := range uint(64) {
@@ -23,13 +23,13 @@ var balls = func() (balls [GroupBits + 1][64]uint64) {
 	return balls
 }()
 
-// AppendCandidates appends the prefixes that differ in at most radius bits from the
-// prefix of a permuted fingerprint and that may have been added. Each result is a mask of
-// flipped bits: permuted ^ mask begins with the prefix. The mask of the fingerprint's own
-// prefix is 0. The order is not specified.
+// AppendCandidates appends the prefixes that may have been added and that differ in at most radius
+// bits from the prefix of a permuted fingerprint. Each result is a mask of flipped bits:
+// permuted ^ mask begins with the prefix. The mask of the fingerprint's own prefix is 0. The order
+// is not specified.
 //
-// With radius 0 or 1, all cache lines are prefetched before the first one is used, so that
-// the cache misses overlap.
+// With radius 0 or 1, all cache lines are prefetched before the first one is used, so that the
+// cache misses overlap.
 func (f *Prefix) AppendCandidates(dst []uint64, permuted uint64, radius int) []uint64 {
 	radius = min(max(radius, 0), f.prefix)
 	group, low := f.split(permuted)
@@ -42,8 +42,8 @@ func AppendAll(dst []uint64, prefix, radius int) []uint64 {
 	return appendBall(dst, prefix, 0, 0, min(max(radius, 0), prefix))
 }
 
-// appendBall appends all masks with the given flips and at most radius further ones, at
-// bit from of the prefix or after it.
+// appendBall appends all masks with the given flips and at most radius further flips, of the bits
+// of the prefix from bit from on.
 func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint64 {
 	dst = append(dst, flips)
 	if radius > 0 {
@@ -54,8 +54,8 @@ func appendBall(dst []uint64, prefix int, flips uint64, from, radius int) []uint
 	return dst
 }
 
-// appendNear appends the prefixes that may have been added within left flips of a group
-// whose bits in flips are flipped already. It flips bits of the group from bit from on.
+// appendNear appends the prefixes that may have been added within left further flips of a group.
+// The bits in flips are flipped already. It flips bits of the group from bit from on.
 func (f *Prefix) appendNear(dst []uint64, group, flips uint64, from, low, left int) []uint64 {
 	if left == 1 {
 		return f.appendStar(dst, group, flips, from, low)
@@ -70,8 +70,7 @@ func (f *Prefix) appendNear(dst []uint64, group, flips uint64, from, low, left i
 	return dst
 }
 
-// appendStar is appendNear for one flip: of one of the low bits, or of one bit of the
-// group.
+// appendStar is appendNear for one flip, of one of the low bits or of one bit of the group.
 func (f *Prefix) appendStar(dst []uint64, group, flips uint64, from, low int) []uint64 {
 	if f.form == filterBits {
 		return f.appendStarBits(dst, group, flips, from, low)
@@ -112,7 +111,7 @@ func (f *Prefix) appendStarBits(dst []uint64, group, flips uint64, from, low int
 	return dst
 }
 
-// appendMembers appends members of a group as masks of flipped bits.
+// appendMembers appends the members of a group as masks of flipped bits.
 func (f *Prefix) appendMembers(dst []uint64, members, flips uint64, low int) []uint64 {
 	for ; members != 0; members &= members - 1 {
 		at := bits.TrailingZeros64(members)

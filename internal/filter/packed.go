@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// PackedSet holds the filters of the packed tables of a plan. If the fingerprints are few, it also
-// holds all of them in memory. Until it has loaded its filters, it reports every fingerprint. It is
-// safe for concurrent use.
+// PackedSet has the filters of the packed tables of a plan, and all packed fingerprints if they fit
+// in PackedOptions.Near. Until it has loaded its filters, it reports every fingerprint. It is safe
+// for concurrent use.
 type PackedSet struct {
 	Loading
 	tables  []Table
@@ -28,17 +28,17 @@ type Table struct {
 type PackedOptions struct {
 	Tables []Table
 	Budget int64 // bytes, divided evenly among the tables
-	// bytes for a search of all fingerprints in memory, within the part of Budget that the filters
-	// leave; 0 means none
+	// Near is the number of bytes for a search of all fingerprints in memory, within the part of
+	// Budget that the filters leave. 0: no search in memory.
 	Near int64
 
-	Entries int64 // the number of packed fingerprints, about
+	Entries int64 // the approximate number of packed fingerprints
 	// Saved yields the chunks of the stored filter of a table.
 	Saved func(table int) iter.Seq2[[]byte, error]
-	// All yields the packed fingerprints, as they are stored. It is called if a filter cannot be
-	// loaded, and for the search in memory.
+	// All yields the packed stored fingerprints. It is called if a filter cannot be loaded, and for
+	// the search in memory.
 	All iter.Seq2[uint64, error]
-	// Done is called with the error of the loading, if there is anything to load.
+	// Done is called with the error of the loading, unless Entries is 0.
 	Done func(error)
 }
 
@@ -71,7 +71,7 @@ func (s *PackedSet) load(ctx context.Context, o *PackedOptions) error {
 	return nil
 }
 
-// loadFilters returns the stored filters, and builds the ones that cannot be loaded.
+// loadFilters loads the stored filters, and builds those that cannot be loaded.
 func loadFilters(ctx context.Context, o *PackedOptions) (filters []*Prefix, err error) {
 	filters = make([]*Prefix, len(o.Tables))
 	budget := o.Budget / int64(len(o.Tables))
@@ -103,8 +103,8 @@ func loadFilters(ctx context.Context, o *PackedOptions) (filters []*Prefix, err 
 	return filters, nil
 }
 
-// AppendCandidates appends the prefixes within the radius of a table that the table may have, as
-// Prefix.AppendCandidates does. The table has no other prefix within the radius.
+// AppendCandidates appends the prefixes within the radius of a table that the table may have, like
+// Prefix.AppendCandidates. The table has no other prefix within the radius.
 func (s *PackedSet) AppendCandidates(dst []uint64, table int, permuted uint64) []uint64 {
 	if s.empty {
 		return dst
@@ -116,8 +116,8 @@ func (s *PackedSet) AppendCandidates(dst []uint64, table int, permuted uint64) [
 	return AppendAll(dst, t.Prefix, t.Radius)
 }
 
-// AppendNear appends the fingerprints within k bits of a fingerprint, all as they are stored.
-// It returns false if only the tables can answer.
+// AppendNear appends the stored fingerprints within k bits of a stored fingerprint. It returns
+// false if the tables must be searched instead.
 func (s *PackedSet) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bool) {
 	if near := s.near.Load(); near != nil {
 		return near.AppendNear(dst, stored, k)
@@ -125,7 +125,7 @@ func (s *PackedSet) AppendNear(dst []uint64, stored uint64, k int) ([]uint64, bo
 	return dst, false
 }
 
-// MayContain reports whether the tables may have a fingerprint, given as it is stored.
+// MayContain reports whether the tables may have a stored fingerprint.
 func (s *PackedSet) MayContain(stored uint64) bool {
 	if near := s.near.Load(); s.empty || near != nil && !near.MayContain(stored) {
 		return false

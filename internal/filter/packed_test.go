@@ -26,8 +26,8 @@ var setPlans = []setPlan{
 	{8, [][3]int{{0, 21, 2}, {21, 21, 2}, {42, 22, 2}}},
 }
 
-// packedOptions are the options of a set of fingerprints whose filters are stored, but for the
-// tables in the mask broken.
+// packedOptions returns the options of a set of fingerprints. The stored filters of the tables in
+// the mask broken cannot be loaded.
 func packedOptions(t testing.TB, p setPlan, fps []uint64, budget int64, broken int) PackedOptions {
 	o := PackedOptions{Budget: budget, Entries: int64(len(fps)), All: testgen.Sequence(fps),
 		Done: func(err error) { testenv.Must(t, err) }}
@@ -38,7 +38,7 @@ func packedOptions(t testing.TB, p setPlan, fps []uint64, budget int64, broken i
 	o.Saved = func(table int) iter.Seq2[[]byte, error] {
 		f := New(o.Tables[table].Prefix, o.Entries, budget/int64(len(o.Tables)))
 		if f == nil {
-			panic("a filter that would report everything is asked for")
+			panic("the set loads a filter that is useless")
 		}
 		if broken>>table&1 != 0 {
 			return noChunks
@@ -51,22 +51,22 @@ func packedOptions(t testing.TB, p setPlan, fps []uint64, budget int64, broken i
 	return o
 }
 
-// checkPacked fails if the set rules out one of the fingerprints for its own query or a query near
-// it, or if a search in memory is not exact.
+// checkPacked fails the test if the set does not find one of the fingerprints, with a query for
+// this fingerprint or near it, or if a search in memory is not exact.
 func checkPacked(
 	t testing.TB, rng *rand.Rand, p setPlan, s *PackedSet, fps []uint64, name string,
 ) {
 	t.Helper()
 	for _, fp := range fps[:min(len(fps), 100)] {
 		if !s.MayContain(fp) {
-			t.Fatalf("%s: %016x is there and not found", name, fp)
+			t.Fatalf("%s: %016x is not found", name, fp)
 		}
 		k := rng.IntN(p.k + 1)
 		near := testgen.Flip(rng, fp, ^uint64(0), rng.IntN(k+1))
 		found, known := s.AppendNear(nil, near, k)
 		slices.Sort(found)
 		if known && !slices.Equal(found, nearOf(fps, near, k)) {
-			t.Fatalf("%s: within %d of %016x are %016x", name, k, near, found)
+			t.Fatalf("%s: within %d of %016x, found %016x", name, k, near, found)
 		}
 		for i, table := range s.tables {
 			flips := uint64(0)
@@ -75,15 +75,15 @@ func checkPacked(
 			}
 			q := table.Permute(fp) ^ flips ^ rng.Uint64()>>table.Prefix
 			if !slices.Contains(s.AppendCandidates(nil, i, q), flips) {
-				t.Fatalf("%s: %016x is there and not found in table %d from the flips %016x",
-					name, fp, i, flips)
+				t.Fatalf("%s: %016x is not found in table %d with the flips %016x", name, fp, i,
+					flips)
 			}
 		}
 	}
 }
 
-// strangersLeft returns the number of probes of a random query that a set does not rule out.
-func strangersLeft(s *PackedSet, rng *rand.Rand) float64 {
+// probesLeft returns the number of probes of a random query that a set does not avoid.
+func probesLeft(s *PackedSet, rng *rand.Rand) float64 {
 	const queries = 1000
 	var dst []uint64
 	for range queries {
@@ -101,7 +101,7 @@ func TestPackedSetFindsAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(71, 0))
 	for i, plan := range setPlans {
 		if testenv.Race && i > 0 {
-			break // they load as the first one does
+			break // the other plans load like the first one
 		}
 		for _, budget := range []int64{0, 100, 1000, 20_000, 1 << 20, 1 << 40} {
 			for _, n := range []int{0, 1, 5000} {
@@ -125,7 +125,7 @@ func TestPackedSetFindsAll(t *testing.T) {
 							t.Errorf("%s: %d bytes", name, s.Bytes())
 						}
 						if n == 0 && (s.MayContain(1) || s.AppendCandidates(nil, 0, 1) != nil) {
-							t.Errorf("%s: a set of nothing has something", name)
+							t.Errorf("%s: an empty set reports a fingerprint", name)
 						}
 						s.Close()
 					}
@@ -135,8 +135,8 @@ func TestPackedSetFindsAll(t *testing.T) {
 	}
 }
 
-// TestPackedSetLoads tests that a set reports everything until it is loaded, and forever if the
-// loading fails or is cancelled. A loaded set must report few unrelated fingerprints.
+// TestPackedSetLoads tests that a set reports every fingerprint until it is loaded, also after the
+// loading has failed or was cancelled. A loaded set must report few unrelated fingerprints.
 func TestPackedSetLoads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(52, 0))
 	plan, fps := setPlans[0], testgen.Uniform(rng, 5000)
@@ -154,7 +154,7 @@ func TestPackedSetLoads(t *testing.T) {
 		s := NewPackedSet(o)
 		<-begun
 		all := float64(2 * 33) // probes of a query
-		if left := strangersLeft(s, rng); left != all || !s.MayContain(1) {
+		if left := probesLeft(s, rng); left != all || !s.MayContain(1) {
 			t.Errorf("%s: a set that is not loaded leaves %.3f probes", name, left)
 		}
 		if name == "closed" {
@@ -162,20 +162,20 @@ func TestPackedSetLoads(t *testing.T) {
 		}
 		close(goOn)
 		s.Wait(t.Context())
-		left := strangersLeft(s, rng)
+		left := probesLeft(s, rng)
 		if name == "loads" && left > 0.2 || name != "loads" && left != all {
-			t.Errorf("%s: %.3f probes of a stranger left", name, left)
+			t.Errorf("%s: %.3f probes left", name, left)
 		}
 		if len(told) != 1 || !errors.Is(told[0], fails) {
-			t.Errorf("%s: reported %v", name, told)
+			t.Errorf("%s: Done was called with %v", name, told)
 		}
 		checkPacked(t, rng, plan, s, fps, name)
 		s.Close()
 	}
 }
 
-// TestPackedSetLoadsSavedFilters tests that stored filters are used, and that only unusable filters
-// are built again.
+// TestPackedSetLoadsSavedFilters tests that a set uses stored filters, and builds only unusable
+// filters again.
 func TestPackedSetLoadsSavedFilters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	fps := testgen.Uniform(rng, 3000)
@@ -188,7 +188,7 @@ func TestPackedSetLoadsSavedFilters(t *testing.T) {
 		}
 		s := NewPackedSet(o)
 		s.Wait(t.Context())
-		if left := strangersLeft(s, rng); scans != min(broken, 1) || left > 0.2 {
+		if left := probesLeft(s, rng); scans != min(broken, 1) || left > 0.2 {
 			t.Errorf("broken %b: %d scans; %.3f probes left", broken, scans, left)
 		}
 		s.Close()
@@ -197,6 +197,6 @@ func TestPackedSetLoadsSavedFilters(t *testing.T) {
 	defer s.Close()
 	s.Wait(t.Context())
 	if got := s.AppendCandidates(nil, 0, 0); len(got) != 5 {
-		t.Errorf("%d of 5 prefixes pass", len(got))
+		t.Errorf("%d candidates, want 5", len(got))
 	}
 }

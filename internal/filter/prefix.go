@@ -1,11 +1,11 @@
-// Package filter avoids searches on disk with filters in memory. A Prefix reports whether a
-// table may hold a fingerprint with some prefix. A multiIndex finds the near fingerprints of
-// a fingerprint. A PackedSet, a LiveSet and a KeySet use them for the packed entries, the live
+// Package filter avoids searches on disk with filters in memory. A Prefix reports whether a table
+// may have a fingerprint with a given prefix. A multiIndex finds all fingerprints near a given
+// fingerprint. A PackedSet, a LiveSet and a KeySet use them for the packed entries, the live
 // entries and the keys of an index. They load in the background.
 //
-// A fingerprint that was added is always found, by every goroutine that asks after the
-// addition, also while a set loads or grows. A Prefix may also report a fingerprint that was
-// not added; a multiIndex never does. No filter needs more memory than its budget.
+// After a fingerprint was added, every goroutine finds it, also while a set loads or grows. A
+// Prefix may also report a fingerprint that was not added; a multiIndex never does. No filter needs
+// more memory than its budget.
 package filter
 
 import (
@@ -20,21 +20,20 @@ import (
 	"github.com/neardup/neardup/internal/prefetch"
 )
 
-// Prefix reports whether a table may hold a fingerprint with some prefix, which is the
-// top bits of the permuted fingerprint. A fingerprint that was added is always found. A
-// filter with more fingerprints than expected becomes less selective. All methods take
-// the whole permuted fingerprint and use only its prefix.
+// Prefix reports whether a table may have a fingerprint with a given prefix, the highest bits of
+// the permuted fingerprint. A filter with more fingerprints than expected becomes less selective.
+// All methods take the whole permuted fingerprint and use only its prefix.
 //
-// A Prefix is safe for concurrent use. A lookup finds every fingerprint whose Add
-// happened before it, so a commit calls Add before it becomes visible.
+// A Prefix is safe for concurrent use. A lookup finds every fingerprint whose Add happened before
+// it, so a commit calls Add before it becomes visible.
 //
-// If 2^prefix bits are cheap, the filter is an array of bits, and its answers are exact.
-// Otherwise it is a blocked Bloom filter (Putze, Sanders and Singler, "Cache-, Hash- and
-// Space-Efficient Bloom Filters", 2007) for lookups of a whole neighborhood. The prefix
-// without its low lineBits bits selects a line of eight 64-bit words. In each word, one
-// bit is set: the lowest six bits of the prefix, rotated by a number that depends on the
-// word and on all other bits. The AND of the words, rotated back, answers for the 64
-// prefixes that differ only in the lowest six bits.
+// If 2^prefix bits are cheap, the filter is an array of bits, and its answers are exact. Otherwise,
+// it is a blocked Bloom filter (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient
+// Bloom Filters", 2007) for lookups of a whole neighborhood. The prefix without its low lineBits
+// bits selects a line of eight 64-bit words. In each word, the bit with the number of the lowest
+// six bits of the prefix is set, rotated by a number that depends on the word and on all other
+// bits. The AND of the words, rotated back, answers for the 64 prefixes that differ only in the
+// lowest six bits.
 type Prefix struct {
 	prefix   int
 	form     filterForm
@@ -58,8 +57,8 @@ const (
 	lineBytes = 64
 	GroupBits = 6 // one word answers for all prefixes that differ only in these low bits
 
-	// maxLineBits limits the number of neighbors in a line, which a dense region of the data
-	// can fill. With at least minGroups groups of neighbors per line, the lines fill evenly.
+	// maxLineBits limits the number of neighbors in a line, since a dense region of the data can
+	// fill the line. With at least minGroups groups of neighbors per line, the lines fill evenly.
 	maxLineBits = 11
 	minGroups   = 4
 
@@ -71,10 +70,10 @@ const (
 	smallArray   = 1 << 20
 )
 
-// New returns an empty filter for a table whose prefix has 1 to 64 bits and for an expected
-// number of fingerprints. It needs at most budget bytes: a bit array if it is small compared
-// with the number of fingerprints, or else 20 bits per fingerprint, or fewer if the budget is
-// smaller. New returns nil if a filter is useless: if the budget is below 64 bytes, or if
+// New returns an empty filter of at most budget bytes, for a table whose prefix has 1 to 64 bits
+// and for an expected number of fingerprints. The filter is a bit array if that is small compared
+// with the number of fingerprints. Otherwise, it has 20 bits per fingerprint, or fewer if the
+// budget is smaller. New returns nil if a filter is useless: if the budget is below 64 bytes, or if
 // nearly every prefix has a fingerprint.
 func New(prefix int, expected, budget int64) *Prefix {
 	if !ofUse(prefix, expected, budget) {
@@ -88,7 +87,7 @@ func ofUse(prefix int, expected, budget int64) bool {
 	return (prefix >= 62 || expected <= 2<<prefix) && budget >= lineBytes
 }
 
-// fit is like New, but also returns a filter if nearly every prefix has a fingerprint.
+// fit is like New, but returns a filter even if nearly every prefix has a fingerprint.
 func fit(prefix int, expected, budget int64) *Prefix {
 	form, lines := layout(prefix, expected, budget)
 	if form == filterNone {
@@ -115,7 +114,7 @@ func layout(prefix int, expected, budget int64) (filterForm, int64) {
 	return filterBlocked, min(budget/lineBytes, wanted)
 }
 
-// Size returns the size in bytes of a filter that New returns, and the probability that the
+// Size returns the size in bytes of the filter that fit returns, and the probability that the
 // filter reports a prefix without a fingerprint.
 func Size(prefix int, expected, budget int64) (bytes int64, falsePositives float64) {
 	form, lines := layout(prefix, expected, budget)
@@ -140,8 +139,8 @@ func lineFull(mean float64) float64 {
 	return min(max(sum, 0), 1)
 }
 
-// leastOffHeap is the size from which lines are allocated outside of the Go heap. They are freed
-// with their filter, so every function that reads them keeps the filter alive.
+// leastOffHeap is the number of bytes from which lines are allocated outside the Go heap. They are
+// freed with their filter, so every function that reads them keeps the filter alive.
 const leastOffHeap = 1 << 20
 
 func newFilter(prefix int, form filterForm, lineBits int, lines int64) *Prefix {
@@ -166,14 +165,14 @@ func arrayLines(prefix int) (n int64, ok bool) {
 
 // lineBitsFor returns the number of low prefix bits that do not change the line.
 func lineBitsFor(prefix int, lines int64) int {
-	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups suffice
+	groups := bits.Len64(uint64(lines)*minGroups - 1) // 2^groups groups suffice
 	return max(GroupBits, min(maxLineBits, prefix-groups))
 }
 
 // Bytes returns the memory of the filter.
 func (f *Prefix) Bytes() int64 { return int64(len(f.lines)) * lineBytes }
 
-// split returns the number of the group of 64 prefixes and the position in the group.
+// split returns the number of the group of 64 prefixes that has the prefix, and the position in it.
 func (f *Prefix) split(permuted uint64) (group uint64, low int) {
 	p := permuted >> ((64 - f.prefix) & 63)
 	return p >> GroupBits, int(p & 63)
@@ -196,17 +195,17 @@ func newChooser(prefix, lineBits, lines int) chooser {
 	return chooser{lineBits - GroupBits, 64 - prefix + lineBits, uint64(lines)}
 }
 
-// lineOf returns the line of a group. The product is taken modulo the number of different
-// inputs, a power of two, so it is a permutation of the inputs. The numbers of inputs per
-// line differ by at most one.
+// lineOf returns the line of a group. The product is taken modulo the number of different inputs, a
+// power of two, so it is a permutation of the inputs. The numbers of inputs per line differ by at
+// most one.
 func (c chooser) lineOf(group uint64) uint64 {
 	product := group >> (c.drop & 63) * lineMultiplier << (c.up & 63)
 	at, _ := bits.Mul64(product, c.lines)
 	return at
 }
 
-// rotations returns the rotation of each word of a group's line: six bits per word, with
-// the first word in the lowest bits.
+// rotations returns the rotations of a group in the words of its line: six bits per word, with the
+// first word in the lowest bits.
 func rotations(group uint64) uint64 {
 	product := group * rotationMultiplier
 	return product ^ product>>32
@@ -236,8 +235,8 @@ func setBits(word *uint64, mask uint64) {
 // addAhead is the number of fingerprints whose lines AddAll prefetches together.
 const addAhead = 32
 
-// AddAll adds several fingerprints. It is faster than Add, since it prefetches their
-// cache lines together. Sorted fingerprints are faster still.
+// AddAll adds several fingerprints. It is faster than Add, since it prefetches their cache lines
+// together. For sorted fingerprints, it is faster still.
 func (f *Prefix) AddAll(permuted []uint64) {
 	for batch := range slices.Chunk(permuted, addAhead) {
 		f.prefetch(batch)
@@ -259,15 +258,14 @@ func (f *Prefix) prefetch(permuted []uint64) {
 	}
 }
 
-// MayContain reports whether a fingerprint with the prefix of the given one may
-// have been added.
+// MayContain reports whether a fingerprint with the same prefix may have been added.
 func (f *Prefix) MayContain(permuted uint64) bool {
 	group, low := f.split(permuted)
 	return f.members(group, 1<<low) != 0
 }
 
-// members returns the subset of the wanted prefixes of a group that may have been added.
-// Bit i stands for the prefix with the low bits i.
+// members returns the subset of the wanted prefixes of a group that may have been added. Bit i
+// stands for the prefix with the low bits i.
 func (f *Prefix) members(group, wanted uint64) (members uint64) {
 	if f.form == filterBits {
 		members = wanted & atomic.LoadUint64(&f.lines[group>>3][group&7])
@@ -278,7 +276,7 @@ func (f *Prefix) members(group, wanted uint64) (members uint64) {
 	return members
 }
 
-// members returns the subset of the wanted prefixes of a group that the line may hold.
+// members returns the subset of the wanted prefixes of a group that the line may have.
 func (l *line) members(by, wanted uint64) uint64 {
 	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[0]), -int(by))
 	wanted &= bits.RotateLeft64(atomic.LoadUint64(&l[1]), -int(by>>6))

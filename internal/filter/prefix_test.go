@@ -16,9 +16,9 @@ import (
 // prefixOf clears the bits after the prefix.
 func prefixOf(fp uint64, prefix int) uint64 { return fp >> (64 - prefix) << (64 - prefix) }
 
-// TestFilterFindsAll queries every kind of filter, at every prefix length, for added fingerprints
-// and for their neighbours. It compares a search of the neighbourhood with single lookups, and a
-// bit array with the added fingerprints.
+// TestFilterFindsAll queries every kind of filter, for every prefix length, for added fingerprints
+// and their neighbors. It compares a search of the neighborhood with single lookups, and a bit
+// array with the added fingerprints.
 func TestFilterFindsAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 0))
 	for _, set := range testgen.Sets(rng, 3000) {
@@ -50,7 +50,7 @@ func TestFilterFindsAll(t *testing.T) {
 							want = append(want, flips)
 						}
 						if stored && !may || f.form == filterBits && may && !stored {
-							t.Fatalf("%s, prefix %d, form %d: %016x is %v but stored %v", set.Name,
+							t.Fatalf("%s, prefix %d, form %d: %016x is %v, but added %v", set.Name,
 								prefix, f.form, q^flips, may, stored)
 						}
 					}
@@ -73,7 +73,7 @@ func TestAppendAll(t *testing.T) {
 		flips := AppendAll(nil, c.prefix, c.radius)
 		slices.Sort(flips)
 		if n := len(slices.Compact(flips)); n != c.want {
-			t.Errorf("%+v: %d sets of flips", c, n)
+			t.Errorf("%+v: %d masks", c, n)
 		}
 		for _, f := range flips {
 			if bits.OnesCount64(f) > c.radius || prefixOf(f, c.prefix) != f {
@@ -127,7 +127,7 @@ func TestFilterForm(t *testing.T) {
 		size, _ := Size(c.prefix, c.expected, c.budget)
 		if f.form != c.form || f.Bytes() < c.bytes-64 || f.Bytes() > c.bytes+64 ||
 			f.Bytes() > c.budget || f.Bytes() != size {
-			t.Errorf("%+v: form %d of %d bytes; Size says %d", c, f.form, f.Bytes(), size)
+			t.Errorf("%+v: form %d, %d bytes; Size returns %d", c, f.form, f.Bytes(), size)
 		}
 	}
 }
@@ -153,17 +153,17 @@ func TestFilterFalsePositives(t *testing.T) {
 						wrong++
 					}
 				}
-				// The rate of lines that are filled evenly. They are not, which matters most if few
-				// bits are set.
+				// The rate for evenly filled lines, times 2.5. Uneven lines matter most if few bits
+				// are set.
 				bound := 2.5 * math.Pow(1-math.Exp(-8/float64(each)), 8)
 				if set.Name == "adversarial" && prefix > 32 {
-					bound += 0.015 // dense spots: 2048 neighbours fill one line
+					bound += 0.015 // 2048 neighbors fill one line
 				}
 				measured, noise := float64(wrong)/asked, 5*math.Sqrt(bound/asked)
 				_, said := Size(prefix, n, n*each/8)
 				if measured > bound+noise || set.Name == "uniform" &&
 					math.Abs(measured-said) > 0.25*said+noise {
-					t.Errorf("%s, prefix %d, %d bits each: %.5f wrong, Size says %.5f, at most "+
+					t.Errorf("%s, prefix %d, %d bits each: %.5f wrong, Size returns %.5f, bound "+
 						"%.5f", set.Name, prefix, each, measured, said, bound)
 				}
 			}
@@ -171,8 +171,8 @@ func TestFilterFalsePositives(t *testing.T) {
 	}
 }
 
-// TestFilterConcurrent adds and queries concurrently. Once one goroutine has reported that it
-// added a fingerprint, every other one must find it.
+// TestFilterConcurrent adds and queries concurrently. After one goroutine has added a fingerprint,
+// every other goroutine must find it.
 func TestFilterConcurrent(t *testing.T) {
 	const writers, each = 3, 20_000
 	fps := testgen.Uniform(rand.New(rand.NewPCG(13, 0)), writers*each)
@@ -214,6 +214,6 @@ func TestFilterConcurrent(t *testing.T) {
 // skipUnderRace skips a slow test if the race detector is on. Other tests have more goroutines.
 func skipUnderRace(t *testing.T) {
 	if testenv.Race {
-		t.Skip("no race to be found in it")
+		t.Skip("slow, and has only one goroutine")
 	}
 }

@@ -13,8 +13,7 @@ func Shares(filterBytes int64) (packed, live, keys int64) {
 	return filterBytes / 2, filterBytes / 4, filterBytes / 4
 }
 
-// NewPacked returns an empty filter for one of the packed tables of a plan, or nil if a filter is
-// useless.
+// NewPacked returns an empty filter for one of the packed tables of a plan, or nil if New does.
 func NewPacked(prefix, tables int, fingerprints, filterBytes int64) *Prefix {
 	packed, _, _ := Shares(filterBytes)
 	return New(prefix, fingerprints, packed/int64(tables))
@@ -23,8 +22,8 @@ func NewPacked(prefix, tables int, fingerprints, filterBytes int64) *Prefix {
 // KeyPrefix is the length of the prefix in the filter of keys: the whole hash.
 const KeyPrefix = 64
 
-// NewKeys returns an empty filter for the keys, or nil if a filter is useless. It leaves a
-// sixteenth of its share for keys that are added later.
+// NewKeys returns an empty filter for the keys, or nil if New does. It leaves a sixteenth of its
+// share for keys that are added later.
 func NewKeys(keys, filterBytes int64) *Prefix {
 	_, _, share := Shares(filterBytes)
 	return New(KeyPrefix, keys, share-share/16)
