@@ -10,15 +10,15 @@ import (
 	"github.com/neardup/neardup/internal/extsort"
 )
 
-// Clusters is a set of disjoint groups of nodes. A node without near nodes is in no group,
-// unless it has copies. A node with copies is a cluster of its own.
+// Clusters is a set of disjoint clusters of nodes. A node without near nodes is in no cluster if it
+// has one copy. If it has more copies, it is a cluster of its own.
 type Clusters struct {
 	nodes []Node
 	ends  []int
 }
 
-// All yields the nodes of each cluster, by its first node. Of Components, the first one
-// is the smallest; of Stars it is the center. The rest ascend.
+// All yields the nodes of each cluster, in ascending order of their first nodes. The first node of
+// a cluster is the smallest for Components, and the center for Stars. The other nodes ascend.
 func (c *Clusters) All() iter.Seq[[]Node] {
 	return func(yield func([]Node) bool) {
 		begin := 0
@@ -31,10 +31,10 @@ func (c *Clusters) All() iter.Seq[[]Node] {
 	}
 }
 
-// Components returns the connected components: two nodes are in the same component if a
-// chain of pairs connects them. The distance of two members may exceed MaxDistance, and a
-// long chain can connect unrelated nodes. Stars has no chains. Components needs 8 bytes per
-// node in addition to the memory of Each. It returns the errors of Each.
+// Components returns the connected components: two nodes are in the same component if a chain of
+// pairs connects them. The distance of two members may exceed MaxDistance, and a long chain can
+// connect unrelated nodes. Stars has no chains. Components needs 8 bytes per node in addition to
+// the memory of Each. It returns the errors of Each.
 func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
 	roots, err := Components(len(s.fps), s.edgesWithin(ctx, o))
 	if err != nil {
@@ -43,14 +43,13 @@ func (s *Set) Components(ctx context.Context, o Options) (*Clusters, error) {
 	return s.gather(roots), nil
 }
 
-// Stars takes the nodes in the order of their ranks. One that no center before it has
-// taken becomes a center itself, and takes all nodes within MaxDistance of it that are
-// not taken. So every member of a cluster is near to its first node, and no two centers
-// are near to each other.
+// Stars returns clusters of a center and nodes near the center. It visits the nodes in ascending
+// order of their ranks. A node that is in no cluster yet becomes a center, and all nodes within
+// MaxDistance that are in no cluster join it. So no two centers are near each other.
 //
-// ranks has a different number for each node, smaller ones first; nil ranks them by
-// their fingerprints. Stars sorts all pairs, 16 bytes per pair, as [Stars] does, and takes
-// 8 bytes per node. It returns the same errors as Each and [Stars].
+// ranks has a different number for each node. If it is nil, the rank is the fingerprint. Like
+// [Stars], it sorts 16 bytes per pair. In addition to the memory of Each, it needs 8 bytes per
+// node. It returns the errors of Each and [Stars].
 func (s *Set) Stars(ctx context.Context, o Options, ranks []uint32) (*Clusters, error) {
 	owners, err := Stars(ctx, len(s.fps), ranks, s.edgesWithin(ctx, o))
 	if err != nil {
@@ -85,8 +84,8 @@ func (s *Set) Edges(pairs []Pair) [][2]Node {
 	return edges
 }
 
-// gather makes clusters of the nodes with the same owner. The owner is a node of its
-// cluster, and is its own owner.
+// gather returns the clusters of the nodes with the same owner. The owner is a node of the cluster
+// and its own owner.
 func (s *Set) gather(owner []Node) *Clusters {
 	sizes := make([]uint32, len(owner))
 	for node, of := range owner {
@@ -127,12 +126,12 @@ func (s *Set) gather(owner []Node) *Clusters {
 // alone is the size of a cluster of one node.
 const alone = ^uint32(0)
 
-// Edges calls found with all edges of a graph, in batches of any size.
+// Edges calls found with all edges of a graph, in batches of any size. It returns its errors.
 type Edges func(found func(edges [][2]Node) error) error
 
 // Components returns, for each of n nodes, the smallest node of its connected component.
 func Components(n int, edges Edges) ([]Node, error) {
-	// The parent of a node is never larger than the node; a root is its own parent.
+	// The parent of a node is not larger than the node. A root is its own parent.
 	parents := singletons(n)
 	root := func(n Node) Node {
 		for parents[n] != n {
@@ -157,11 +156,11 @@ func Components(n int, edges Edges) ([]Node, error) {
 // starMemory is the memory for sorting the edges of Stars.
 const starMemory = 64 << 20
 
-// Stars returns the center of each of n nodes; a center is its own center. It visits the
-// nodes in ascending order of their ranks; if ranks is nil, in the order of their numbers.
-// A node that no earlier center has taken becomes a center and takes all of its neighbors
-// that are not taken. Stars sorts the edges, 16 bytes per edge; edges that exceed 64 MiB go
-// to temporary files. It returns the errors of edges and of these files.
+// Stars returns the center of each of n nodes; a center is its own center. It visits the nodes in
+// ascending order of their ranks, or of their numbers if ranks is nil. A node without a center
+// becomes a center, and also the center of its neighbors without a center. Stars sorts the edges,
+// 16 bytes per edge. Edges that exceed 64 MiB are sorted in a temporary file. It returns the errors
+// of edges and of this file.
 func Stars(ctx context.Context, n int, ranks []uint32, edges Edges) (centers []Node, err error) {
 	rank := func(n Node) uint32 {
 		if ranks == nil {

@@ -35,7 +35,7 @@ func naiveComponents(s *Set, k int) []Node {
 	return owner
 }
 
-// naiveStars returns the center of each node: in the order of ranks, the first center near it.
+// naiveStars returns the center of each node: the first center near the node in the order of ranks.
 func naiveStars(s *Set, k int, ranks []uint32) []Node {
 	order := make([]Node, s.Len())
 	for node := range order {
@@ -58,7 +58,7 @@ func naiveStars(s *Set, k int, ranks []uint32) []Node {
 	return owner
 }
 
-// gather returns the clusters of several documents, each with its owner first.
+// gather returns the clusters with several documents, each with its owner first.
 func gather(s *Set, owner []Node) [][]Node {
 	clusters := make([][]Node, len(owner))
 	for _, o := range owner {

@@ -2,16 +2,15 @@ package selfjoin
 
 import "math/bits"
 
-// constraint restricts the pairs of a group, so that each pair is found in only one
-// group.
+// constraint restricts the pairs of a group, so that each pair is found in only one group.
 type constraint struct {
-	equal   fp   // they agree in these bits
-	unequal []fp // and differ in each of these
-	free    fp   // of these bits at most budget differ
+	equal   fp   // a pair is equal in these bits
+	unequal []fp // and different in each of these blocks
+	free    fp   // and different in at most budget of these bits
 	budget  int
 }
 
-// allows reports whether the constraint includes a pair that differs in x.
+// allows reports whether a pair that differs in the bits x meets equal and unequal.
 func (c *constraint) allows(x fp) bool {
 	if x&c.equal != 0 {
 		return false
@@ -24,9 +23,9 @@ func (c *constraint) allows(x fp) bool {
 	return true
 }
 
-// split chooses the division of a group of n members that differ in some bits.
+// split chooses the division of a group of n members that differ only in the bits of differ.
 func (c *constraint) split(n, k int, differ fp) split {
-	best := split{cost: float64(n) * float64(n) / 2 * costCompare} // of comparing all with all
+	best := split{cost: float64(n) * float64(n) / 2 * costCompare} // of comparing all pairs
 	if n <= compareAll || bits.OnesCount64(uint64(differ)) <= k {
 		return best
 	}
@@ -37,8 +36,8 @@ func (c *constraint) split(n, k int, differ fp) split {
 	return best
 }
 
-// step is one pass over a group. The pass divides the group by a block and finds the pairs
-// that agree in this block.
+// step is one pass over a group. The pass divides the group by a block and finds the pairs that are
+// equal in this block.
 type step struct {
 	constraint
 	block fp
@@ -46,19 +45,18 @@ type step struct {
 	group *constraint
 }
 
-// before returns the constraint of the pairs that remain for this pass and the later
-// ones.
+// before returns the constraint of the pairs that remain before this pass.
 func (s *step) before() *constraint {
 	return &constraint{equal: s.group.equal, unequal: s.unequal}
 }
 
-// compareBudget returns the largest number of comparisons for all passes of a group. If the
-// passes need nearly as many comparisons as the group has pairs, comparing all pairs is
-// cheaper. This bounds the work for clusters that no block divides.
+// compareBudget returns the largest number of comparisons for all passes of a group. If the passes
+// need nearly as many comparisons as the group has pairs, comparing all pairs is cheaper. This
+// bounds the work for clusters that no block divides.
 func compareBudget(n int) float64 { return 0.75 * float64(n) * float64(n) / 2 }
 
-// steps returns the passes of a split, in order. The unequal lists of later passes share
-// memory with the lists of earlier ones, so the caller must use one pass after another.
+// steps returns the passes of a split, in order. The unequal lists of the passes share memory, so
+// the caller must finish a pass before it begins the next one.
 func (c *constraint) steps(s *split) func(yield func(step) bool) {
 	return func(yield func(step) bool) {
 		var room [maxBlocks]fp
@@ -79,7 +77,8 @@ func (c *constraint) steps(s *split) func(yield func(step) bool) {
 
 const maxBlocks = 65
 
-// blocksOf cuts equal blocks from a mask, the lowest bits first.
+// blocksOf appends n blocks of width bits each, cut from the mask, the lowest bits first. If width
+// is not a whole number, the sizes of the blocks differ by 1.
 func blocksOf(mask fp, n int, width float64, blocks []fp) []fp {
 	cut := 0
 	for i := 1; i <= n; i++ {

@@ -11,7 +11,7 @@ type join struct {
 	k       int
 	found   func(worker int, pairs []Pair) error
 	workers []*worker
-	room    []fp // for large groups
+	room    []fp // second copy of a large group
 	least   int  // minLarge, or less in tests
 
 	stop  atomic.Bool
@@ -19,8 +19,8 @@ type join struct {
 	cause error
 }
 
-// newJoin returns a join with the given number of workers. All workers call found with pairs,
-// which are valid until found returns.
+// newJoin returns a join with the given number of workers; 0: runtime.GOMAXPROCS(0). All workers
+// call found with pairs, which are valid until found returns.
 func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -32,7 +32,7 @@ func newJoin(k, workers int, found func(worker int, pairs []Pair) error) *join {
 	return j
 }
 
-// fail ends the join; the first error counts.
+// fail ends the join with err, unless it has failed before.
 func (j *join) fail(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -48,7 +48,7 @@ func (j *join) failed() error {
 	return j.cause
 }
 
-// finish passes on the last pairs, and returns the error of the join.
+// finish calls found with the last pairs, and returns the error of the join.
 func (j *join) finish() error {
 	for _, w := range j.workers {
 		w.flush()
@@ -57,14 +57,14 @@ func (j *join) finish() error {
 }
 
 const (
-	// minLarge is the smallest number of fingerprints that all workers handle together.
+	// Parts of up to minLarge fingerprints are never large.
 	minLarge = 1 << 14
-	// A part is large if it exceeds this fraction of a worker's share.
+	// A larger part is large if it exceeds 1/minShare of a worker's share.
 	minShare = 4
 )
 
-// joinParallel finds the pairs of a group with all workers. The content of group remains, in
-// another order if it may be changed. room has the same length.
+// joinParallel finds the pairs of a group with all workers. It may change the order of the group if
+// change is true. room must have the same length.
 func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
 	if j.stop.Load() {
 		return
@@ -98,7 +98,7 @@ func (j *join) joinParallel(group, room []fp, c constraint, change bool) {
 	}
 }
 
-// divide sorts fingerprints into room by a block, and returns the bounds of the parts.
+// divide sorts fingerprints by a block into room, and returns the bounds of the parts.
 func (j *join) divide(fps, room []fp, block fp) (bounds []int) {
 	return partition(len(j.workers), fps, room, keyOf(block, maxPartitionBits))
 }
@@ -113,7 +113,7 @@ func comparisons(bounds []int) float64 {
 	return sum
 }
 
-// roomFor returns room for a part: its previous memory, if that may be overwritten.
+// roomFor returns room for a part: the part's previous memory, if it may be overwritten.
 func (j *join) roomFor(was []fp, change bool) []fp {
 	if change {
 		return was
@@ -124,8 +124,8 @@ func (j *join) roomFor(was []fp, change bool) []fp {
 	return j.room[:len(was)]
 }
 
-// parts finds the pairs of all parts with one worker per part, except that all workers
-// handle each large part together.
+// parts finds the pairs of all parts. Each worker handles some parts. For each large part, which
+// all workers handle together, large is called.
 func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end int)) {
 	threshold := max(j.least, len(fps)/(minShare*len(j.workers)))
 	eachPart(len(j.workers), bounds, func(worker, begin, end int) {
@@ -140,7 +140,7 @@ func (j *join) parts(fps []fp, bounds []int, c constraint, large func(begin, end
 	}
 }
 
-// compare compares all pairs.
+// compare compares all pairs with all workers.
 func (j *join) compare(fps []fp, c *constraint) {
 	var next atomic.Int64
 	parallel(len(j.workers), func(worker int) {

@@ -28,8 +28,8 @@ func joinOf(k, workers int) (j *join, pairs func(t *testing.T) []Pair) {
 	}
 }
 
-// TestLargeGroupsWithinLargeGroups lets all workers share parts of parts, as they do for millions
-// of fingerprints.
+// TestLargeGroupsWithinLargeGroups tests that all workers can handle parts of parts together, as
+// they do for millions of fingerprints.
 func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 	seed := testenv.Seed(t)
 	for _, shape := range shapes {
@@ -52,7 +52,7 @@ func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 						slices.Sort(group)
 					}
 					if !slices.Equal(group, fps) {
-						t.Fatalf("%s: other fingerprints, or another order, are left", what)
+						t.Fatalf("%s: the fingerprints or their order have changed", what)
 					}
 				}
 			}
@@ -60,7 +60,7 @@ func TestLargeGroupsWithinLargeGroups(t *testing.T) {
 	}
 }
 
-// TestComparedGroups tests groups of more than one tile, compared by one worker and by all.
+// TestComparedGroups tests comparing groups of one to three tiles, by one worker and by all.
 func TestComparedGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 22))
 	for _, n := range []int{tileLen - 1, tileLen, tileLen + 1, 2*tileLen + 10} {
@@ -81,27 +81,27 @@ func TestComparedGroups(t *testing.T) {
 	}
 }
 
-// TestChainsOfAsManyAsTheyHold tests that chains of the maximal length work. Places have 16 bits,
-// and memory is reused.
-func TestChainsOfAsManyAsTheyHold(t *testing.T) {
+// TestChainsOfMaximalLength tests chains of maxChained fingerprints, whose places have 16 bits, and
+// of fewer fingerprints in reused memory.
+func TestChainsOfMaximalLength(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 23))
 	all := fill(maxChained+1, func(int, []fp) fp { return fp(r.Uint64()) })
 	for i := 1; i < len(all); i += 100 {
 		all[i] = all[i-1] ^ 1<<63
 	}
-	all[maxChained] = all[100] ^ 1<<62 // the last one
+	all[maxChained] = all[100] ^ 1<<62
 	j, pairs := joinOf(1, 1)
 	c := constraint{free: ^fp(0), budget: 1}
 	s := step{constraint: constraint{equal: 1<<20 - 1, free: ^fp(1<<20 - 1), budget: 1},
 		block: 1<<20 - 1, width: 20, group: &c}
 	if j.workers[0].chained(all, &s) {
-		t.Error("more than 16 bits can number were chained")
+		t.Errorf("%d fingerprints were chained", len(all))
 	}
 	want := 0
 	// 201 uses all the memory that remains after 100
 	for _, n := range []int{100, 201, maxChained} {
 		if !j.workers[0].chained(all[:n], &s) {
-			t.Fatalf("%d were not chained", n)
+			t.Fatalf("%d fingerprints were not chained", n)
 		}
 		for i := 1; i < n; i += 100 {
 			want++
@@ -112,8 +112,8 @@ func TestChainsOfAsManyAsTheyHold(t *testing.T) {
 	}
 }
 
-// TestWorkersShareNoConstraint tests that a worker does not append to a list that another one
-// reads.
+// TestWorkersShareNoConstraint tests that a worker does not append to a list that other workers
+// read.
 func TestWorkersShareNoConstraint(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 24))
 	shared := make([]fp, 1, 64)

@@ -16,7 +16,7 @@ import (
 
 var must = testenv.Must
 
-// naive compares all pairs.
+// naive returns the pairs within k bits by comparing all pairs.
 func naive(fps []fp, k int) (pairs []Pair) {
 	fps = slices.Clone(fps)
 	slices.Sort(fps)
@@ -38,7 +38,7 @@ func sorted(pairs []Pair) []Pair {
 	return pairs
 }
 
-// checkPairs compares the pairs of fingerprints with a comparison of all.
+// checkPairs compares the result of Pairs with naive.
 func checkPairs(t *testing.T, fps []fp, o Options, what string) {
 	t.Helper()
 	var got []Pair
@@ -68,7 +68,7 @@ func flipped(r *rand.Rand, f fp, n int, mask fp) fp {
 	return fp(testgen.Flip(r, uint64(f), uint64(mask), n))
 }
 
-// of converts the fingerprints of a generator.
+// of returns a generator of the type in shapes.
 func of(generate func(r *rand.Rand, n int) []uint64) func(r *rand.Rand, n int) []fp {
 	return func(r *rand.Rand, n int) []fp {
 		all := generate(r, n)
@@ -76,7 +76,7 @@ func of(generate func(r *rand.Rand, n int) []uint64) func(r *rand.Rand, n int) [
 	}
 }
 
-// around makes fingerprints from one center.
+// around returns a generator whose fingerprints depend on one random center.
 func around(next func(r *rand.Rand, center fp) fp) func(r *rand.Rand, n int) []fp {
 	return func(r *rand.Rand, n int) []fp {
 		center := fp(r.Uint64())
@@ -145,8 +145,8 @@ func TestPairsMatchBruteForce(t *testing.T) {
 	}
 }
 
-// TestPartsOfTheThreshold tests that a part is searched either by one worker or by all of them
-// together, not both.
+// TestPartsOfTheThreshold tests parts of minLarge and minLarge+1 fingerprints. They must be
+// searched either by one worker or by all workers, not both.
 func TestPartsOfTheThreshold(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		r := rand.New(rand.NewPCG(1, 4))
@@ -154,7 +154,7 @@ func TestPartsOfTheThreshold(t *testing.T) {
 			if i%4 == 1 && i < minLarge {
 				return before[i-1] ^ 1<<(32+r.IntN(32))
 			}
-			low := fp(0) // all fingerprints have one of two values in the lower block
+			low := fp(0) // the lower block of a fingerprint has one of two values
 			if i < minLarge+more {
 				low = 1<<32 - 1
 			}
@@ -185,7 +185,7 @@ func TestStops(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return nil
 	}); !errors.Is(err, enough) || calls > 1000 {
-		t.Errorf("a context that is done: %v, after %d calls", err, calls)
+		t.Errorf("Each with a context that is done: %v, after %d calls", err, calls)
 	}
 	var last error
 	for _, err := range s.Pairs(ctx, o) {

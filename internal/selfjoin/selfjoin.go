@@ -1,13 +1,13 @@
-// Package selfjoin finds every pair of near-duplicates within one collection of 64-bit
-// fingerprints, and clusters of them.
+// Package selfjoin finds all pairs of near-duplicates in a collection of 64-bit fingerprints, and
+// clusters of near-duplicates.
 //
-// Every pair of distinct fingerprints within the distance is found exactly once, for any
+// It finds every pair of distinct fingerprints within the distance exactly once, for any
 // collection. Equal fingerprints are one node with a count.
 //
 // The method uses the principle of the paper's tables (Manku, Jain and Das Sarma, WWW 2007,
 // section 3.1) without tables. If two fingerprints differ in at most k bits, then at least one of
 // k+1 blocks of bits is equal in both. Therefore the collection is grouped by the first block,
-// then by the second, and so on. The pass for block i skips pairs that agree in an earlier block.
+// then by the second, and so on. The pass for block i skips pairs with an equal earlier block.
 // The other pairs differ in i of the k bits already, so k-i+1 blocks suffice to group them again.
 // Groups are divided in this way until comparing all of their pairs is cheaper. Each group uses
 // the bits in which its own members differ, so clusters and common prefixes are divided as well
@@ -46,12 +46,11 @@ func pairOf(f, g fp) Pair {
 
 // Options configures a search.
 type Options struct {
-	// MaxDistance is k: 0 to 64. There is no default. Up to about 6, the work grows
-	// little faster than the collection. Above 12, it approaches the comparison of all
-	// pairs.
+	// MaxDistance is k: 0 to 64. It has no default. Up to about 6, the work grows little faster
+	// than the collection. Above 12, it approaches the comparison of all pairs.
 	MaxDistance int
 
-	// Workers is the number of goroutines; default runtime.GOMAXPROCS(0).
+	// Workers is the number of goroutines. 0: runtime.GOMAXPROCS(0).
 	Workers int
 }
 
@@ -67,12 +66,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Each calls found with every pair of distinct fingerprints within the distance, once, in
-// no particular order. Workers goroutines call found, with several hundred pairs that are
-// valid until found returns. Each goroutine has its own number, from 0. If found returns an
-// error, the search ends with this error. In addition to the set, the search needs about 8
-// bytes per node, or 16 if a large part of all fingerprints share a prefix. Errors: a distance
-// above 64, and the error of ctx.
+// Each calls found with every pair of distinct fingerprints within the distance, once, in no
+// particular order. Workers goroutines call found, with several hundred pairs that are valid until
+// found returns. Each goroutine has its own number, from 0. If found returns an error, the search
+// ends with this error. In addition to the set, the search needs about 8 bytes per node, or 16 if
+// a large part of all fingerprints share a prefix. Errors: a MaxDistance outside 0..64, and the
+// errors of found and ctx.
 func (s *Set) Each(
 	ctx context.Context, o Options, found func(worker int, pairs []Pair) error,
 ) error {
@@ -88,9 +87,9 @@ func (s *Set) Each(
 	return j.finish()
 }
 
-// Pairs yields every pair of distinct fingerprints within the distance, once, in no
-// particular order. It stops at the first error, which it yields. Its cost and errors are
-// the same as for Each. The number of pairs that wait for the loop is bounded.
+// Pairs yields every pair of distinct fingerprints within the distance, once, in no particular
+// order. It stops at the first error, which it yields. It has the cost and the errors of Each. The
+// number of pairs that wait for the loop is bounded.
 func (s *Set) Pairs(ctx context.Context, o Options) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
 		const ahead = 32

@@ -8,13 +8,13 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// Set holds the distinct fingerprints of a collection. Its nodes are numbered from 0 in
-// the order of their fingerprints. It is safe for concurrent use.
+// Set is the set of distinct fingerprints of a collection. They are its nodes, which are numbered
+// from 0 in ascending order. A Set is safe for concurrent use.
 type Set struct {
 	fps     []fp
 	repeats []repeat // the nodes with more than one copy, ascending
 
-	// for each value of the leading bits, the first node with this or a larger value
+	// by value of the leading bits: the first node with this or a larger value
 	starts []uint32
 	shift  int
 }
@@ -30,8 +30,8 @@ type repeat struct {
 // maxLen is the largest number of fingerprints of a set, equal ones included.
 const maxLen = 1<<32 - 2
 
-// NewSet sorts a collection on all cores and takes ownership of the slice. While it sorts, it
-// needs as much memory again. It returns an error for more than maxLen fingerprints.
+// NewSet returns the set of a collection, which it sorts on all cores. It takes ownership of the
+// slice. Sorting needs as much memory again. It returns an error for more than maxLen fingerprints.
 func NewSet(fps []fp) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func NewSetWithPlaces(fps []fp) (*Set, *Occurrences, error) {
 	return s, o, nil
 }
 
-// take makes sorted fingerprints the nodes, and returns the position of the first copy of each.
+// take sets the nodes to sorted fingerprints. It calls started with the position of the first copy
+// of each node.
 func (s *Set) take(fps []fp, started func(start int)) {
 	distinct := fps[:0]
 	for begin := 0; begin < len(fps); {
@@ -75,8 +76,8 @@ func (s *Set) take(fps []fp, started func(start int)) {
 	s.makeStarts()
 }
 
-// SortedSet returns the set of ascending, distinct fingerprints, and takes ownership of the
-// slice. copies holds the number of occurrences of each fingerprint; nil means once. SortedSet
+// SortedSet returns the set of ascending, distinct fingerprints, and takes ownership of the slice.
+// copies returns the number of copies of a node; if it is nil, each node has one copy. SortedSet
 // returns an error for more than maxLen fingerprints.
 func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 	if err := checkLen(len(fps)); err != nil {
@@ -96,12 +97,12 @@ func SortedSet(fps []fp, copies func(Node) int) (*Set, error) {
 
 func checkLen(n int) error {
 	if uint64(n) > maxLen {
-		return fmt.Errorf("%w: %d, at most %d in memory", errTooMany, n, uint64(maxLen))
+		return fmt.Errorf("%w: %d, want at most %d", errTooMany, n, uint64(maxLen))
 	}
 	return nil
 }
 
-// makeStarts makes the directory of Node, with 4 to 8 nodes per value on average.
+// makeStarts sets starts, with 4 to 8 nodes per value on average.
 func (s *Set) makeStarts() {
 	leading := max(bits.Len(uint(len(s.fps)))-3, 0)
 	s.shift = 64 - leading
@@ -135,7 +136,7 @@ func (s *Set) Repeated() iter.Seq2[Node, int] {
 	}
 }
 
-// Node returns the node of a fingerprint.
+// Node returns the node of a fingerprint, or the next larger node if the fingerprint is not found.
 func (s *Set) Node(f fp) (node Node, found bool) {
 	leading := uint64(f) >> s.shift
 	begin, end := int(s.starts[leading]), int(s.starts[leading+1])
@@ -162,7 +163,7 @@ func (s *Set) nodesOf(fps []fp) []Node {
 	}
 	for i, f := range fps {
 		for steps := 16; s.fps[nodes[i]] < f; nodes[i]++ {
-			if steps--; steps == 0 { // many fingerprints have the same leading bits
+			if steps--; steps == 0 { // many nodes have the same leading bits
 				nodes[i], _ = s.Node(f)
 				break
 			}
@@ -171,13 +172,13 @@ func (s *Set) nodesOf(fps []fp) []Node {
 	return nodes
 }
 
-// Occurrences holds the positions in a collection of the copies of each node.
+// Occurrences has the positions in a collection of the copies of each node.
 type Occurrences struct {
-	places []uint32
+	places []uint32 // by node, then ascending
 	starts []uint32 // the start of each node in places
 }
 
-// Of returns the positions of a node, ascending.
+// Of returns the positions of the copies of a node, in ascending order.
 func (o *Occurrences) Of(node Node) []uint32 {
 	return o.places[o.starts[node]:o.starts[node+1]:o.starts[node+1]]
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSetsRefuseMoreThanTheyCanNumber uses fingerprints in unmapped memory, so reading one of
-// them ends the test.
+// TestSetsRefuseMoreThanTheyCanNumber tests the errors for more than maxLen fingerprints. Their
+// memory is not readable, so reading one of them ends the test.
 func TestSetsRefuseMoreThanTheyCanNumber(t *testing.T) {
 	const bytes = 8 * (maxLen + 1)
 	addresses, err := unix.Mmap(-1, 0, bytes, unix.PROT_NONE,

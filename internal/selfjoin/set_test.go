@@ -43,7 +43,7 @@ func TestOccurrencesOfCopies(t *testing.T) {
 		counted, err := SortedSet(slices.Clone(s.fps),
 			func(node Node) int { return len(occurrences.Of(node)) })
 		if err != nil || !slices.Equal(counted.repeats, s.repeats) {
-			t.Errorf("n = %d: counted again, %v: %v", n, counted.repeats, err)
+			t.Errorf("n = %d: SortedSet has %v, want %v: %v", n, counted.repeats, s.repeats, err)
 		}
 		for range 1000 {
 			f := fp(r.IntN(1+n)) << (r.IntN(2) * 40)
@@ -54,8 +54,8 @@ func TestOccurrencesOfCopies(t *testing.T) {
 	}
 }
 
-// TestOrder tests the order of fingerprints that differ mostly in their lowest bit, and of one that
-// alone differs in its highest bit.
+// TestOrder tests the order of fingerprints of which pairs differ only in their lowest bit, and of
+// the only fingerprint whose highest bit is set.
 func TestOrder(t *testing.T) {
 	var fps []fp
 	for i := range fp(1000) {

@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/internal/radix"
 )
 
-// parallel runs f on some goroutines, each with its number.
+// parallel calls f on the given number of goroutines, with the number of the goroutine.
 func parallel(workers int, f func(number int)) {
 	var group sync.WaitGroup
 	for i := range workers {
@@ -19,20 +19,20 @@ func parallel(workers int, f func(number int)) {
 	group.Wait()
 }
 
-// share returns the part of n that one of some goroutines has.
+// share returns the bounds of one of several equal shares of n elements.
 func share(n, number, of int) (begin, end int) {
 	at := func(i int) int { return int(uint64(n) * uint64(i) / uint64(of)) }
 	return at(number), at(number + 1)
 }
 
-// shareOf returns the part of fingerprints that one of some goroutines has.
+// shareOf returns one of several equal shares of fingerprints.
 func shareOf(fps []fp, number, of int) []fp {
 	begin, end := share(len(fps), number, of)
 	return fps[begin:end]
 }
 
-// differing returns the bits in which fingerprints differ from one of them, so in which they
-// differ from each other.
+// differing returns the bits in which fingerprints differ from one of them. Two of the fingerprints
+// differ only in these bits.
 func differing(fps []fp, one fp) fp {
 	return fp(radix.Differing(radix.Words(fps), uint64(one)))
 }
@@ -46,16 +46,16 @@ func differingParallel(workers int, fps []fp) (all fp) {
 	return all
 }
 
-// key takes some bits of a fingerprint: equal blocks have equal keys.
+// key computes a number from a block of a fingerprint. Equal blocks have equal keys.
 type key struct {
-	block    fp // of these bits
+	block    fp // mask of the block
 	multiply fp
 	shift    uint8
-	width    uint8 // bits of the key
+	width    uint8 // bits of the number
 }
 
-// keyOf returns the key of a block in at most some bits. If they are fewer than the
-// block reaches over, different blocks may have equal keys.
+// keyOf returns a key of at most width bits. If the block extends over more than width bits,
+// different blocks may have equal keys.
 func keyOf(block fp, width int) key {
 	k := key{block: block, multiply: 0x9e3779b97f4a7c15}
 	high, low := bits.Len64(uint64(block)), bits.TrailingZeros64(uint64(block))
@@ -69,8 +69,8 @@ func keyOf(block fp, width int) key {
 
 func (k *key) of(f fp) uint { return uint(f & k.block * k.multiply >> (k.shift & 63)) }
 
-// partition sorts fingerprints into room by their key. The fingerprints with key i are from
-// bounds[i] to bounds[i+1].
+// partition sorts fingerprints by their key into room. The fingerprints with key i are
+// room[bounds[i]:bounds[i+1]].
 func partition(workers int, fps, room []fp, k key) (bounds []int) {
 	next, bounds := partitionStarts(workers, fps, k)
 	parallel(workers, func(i int) {
@@ -84,8 +84,8 @@ func partition(workers int, fps, room []fp, k key) (bounds []int) {
 	return bounds
 }
 
-// partitionStarts returns, for each worker and key, where the first fingerprint of the worker's
-// share goes.
+// partitionStarts returns, for each worker and key, the position in room of the first fingerprint
+// of the worker's share. It also returns the bounds of partition.
 func partitionStarts(workers int, fps []fp, k key) (next [][]int, bounds []int) {
 	next = make([][]int, workers)
 	parallel(workers, func(i int) {
@@ -106,7 +106,7 @@ func partitionStarts(workers int, fps []fp, k key) (next [][]int, bounds []int) 
 	return next, bounds
 }
 
-// leading is the key of the highest of the bits in which fingerprints differ: keys are in the
+// leading returns a key of the highest bits in which fingerprints differ, so the keys are in the
 // order of the fingerprints.
 func leading(workers int, fps []fp) key {
 	high := max(bits.Len64(uint64(differingParallel(workers, fps))), 1)
@@ -114,7 +114,7 @@ func leading(workers int, fps []fp) key {
 	return keyOf(1<<high-1<<max(high-width, 0), width)
 }
 
-// eachPart calls do with every part that is not empty, from all workers.
+// eachPart calls do with the bounds of every part that is not empty, from all workers.
 func eachPart(workers int, bounds []int, do func(worker, begin, end int)) {
 	var next atomic.Int64
 	parallel(workers, func(worker int) {
@@ -126,7 +126,7 @@ func eachPart(workers int, bounds []int, do func(worker, begin, end int)) {
 	})
 }
 
-// sortAll sorts fingerprints on all cores, with as much memory again.
+// sortAll sorts fingerprints on all cores. It needs as much memory again.
 func sortAll(fps []fp) {
 	if len(fps) == 0 {
 		return
@@ -144,7 +144,7 @@ func sortAll(fps []fp) {
 	})
 }
 
-// sortPlaces sorts fingerprints on all cores, stably, and returns the place that each had.
+// sortPlaces sorts fingerprints stably on all cores, and returns their earlier positions.
 func sortPlaces(fps []fp) (places []uint32) {
 	places = make([]uint32, len(fps))
 	if len(fps) == 0 {

@@ -2,7 +2,7 @@ package selfjoin
 
 import "math/bits"
 
-// Nanoseconds that the steps take for a fingerprint, or for a pair.
+// Times in nanoseconds per fingerprint, and of costCompare per pair.
 const (
 	costPartition = 4.0
 	costChain     = 2.5
@@ -20,17 +20,17 @@ const (
 
 // split is a division of a group by several blocks in turn.
 type split struct {
-	bits   fp  // the blocks consist of these bits
-	budget int // a pair differs in at most this number of them
-	width  float64
-	cost   float64
+	bits   fp      // the blocks consist of these bits
+	budget int     // a pair differs in at most budget of these bits
+	width  float64 // bits per block; 0: all pairs are compared instead
+	cost   float64 // nanoseconds
 }
 
 // none reports whether all pairs are compared instead.
 func (s *split) none() bool { return s.width == 0 }
 
-// passes counts the ways to choose depth blocks of budget+depth, which is how often a
-// fingerprint is handled at that depth.
+// passes returns the number of ways to choose depth of budget+depth blocks. Each fingerprint is
+// handled so many times at this depth.
 func passes(budget, depth int) float64 {
 	n := 1.0
 	for i := 1; i <= depth; i++ {
@@ -39,7 +39,7 @@ func passes(budget, depth int) float64 {
 	return n
 }
 
-// consider searches for a split by blocks of bits that costs less than s.
+// consider sets s to a split by blocks of the bits in from, if one costs less than s.
 func (s *split) consider(n int64, from fp, budget int) {
 	size, free := float64(n), float64(bits.OnesCount64(uint64(from)))
 	above := 0.0

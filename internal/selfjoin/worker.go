@@ -5,11 +5,11 @@ import "math/bits"
 const (
 	// maxChained is the largest length of a group with chains, whose entries have 16 bits.
 	maxChained = 1<<16 - 1
-	// maxExpected is the number of fingerprints that may share a block on average for
-	// them to be chained rather than divided.
+	// A group is chained instead of divided if at most maxExpected fingerprints share a block on
+	// average.
 	maxExpected = 4
-	// maxSteps is the number of comparisons per fingerprint at which chains are
-	// abandoned, since the group must be divided further.
+	// maxSteps is the number of comparisons per fingerprint from which chains are abandoned, and
+	// the group is divided instead.
 	maxSteps = 4 * maxExpected
 
 	flushLen = 512
@@ -27,7 +27,7 @@ type worker struct {
 	next    []uint16
 }
 
-// run finds the pairs of a group, whose order it changes.
+// run finds the pairs of a group. It may change the order of the group.
 func (w *worker) run(group []fp, c constraint) {
 	if len(group) < 2 || w.join.stop.Load() {
 		return
@@ -79,8 +79,7 @@ func (w *worker) group(group, room []fp, c constraint) {
 	}
 }
 
-// divide sorts a group into room by a block. It returns the number of comparisons that the
-// parts would need.
+// divide sorts a group by a block into room. It returns the number of pairs within the parts.
 func (w *worker) divide(group, room []fp, s *step) (comparisons float64) {
 	k := w.keyFor(group, s)
 	counts := w.counts[:1<<k.width]
@@ -106,7 +105,7 @@ func (w *worker) keyFor(group []fp, s *step) key {
 	return keyOf(s.block, min(maxPartitionBits, bits.Len(uint(len(group)))))
 }
 
-// parts finds the pairs of the parts of a group that was divided.
+// parts finds the pairs of the parts of a divided group.
 func (w *worker) parts(group, room []fp, s *step) {
 	k := w.keyFor(group, s)
 	for begin := 0; begin < len(group); {
@@ -122,9 +121,9 @@ func (w *worker) parts(group, room []fp, s *step) {
 	}
 }
 
-// chained finds the pairs of a group that agree in a block, if few fingerprints share a
-// block. It compares each fingerprint with the earlier ones in the chain of its key. If the
-// group must be divided instead, it returns false and finds no pairs.
+// chained finds the pairs of a group with an equal block, if few fingerprints share a block. It
+// compares each fingerprint with the earlier fingerprints in the chain of its key. If the group
+// must be divided instead, it returns false and finds no pairs.
 func (w *worker) chained(group []fp, s *step) bool {
 	if len(group) > maxChained || float64(len(group)) > maxExpected*exp2(s.width) {
 		return false
@@ -165,11 +164,11 @@ func (w *worker) compare(group []fp, c *constraint) {
 	}
 }
 
-// tileLen is the number of fingerprints that are compared with others at once, so that
-// they stay in a core's first cache.
+// tileLen is the number of fingerprints that are compared with the rest of a group together, so
+// that they stay in a core's first cache.
 const tileLen = 1 << 10
 
-// compareTile finds the pairs of the first fingerprints with each other and with the rest.
+// compareTile finds the pairs of the first tileLen fingerprints with each other and with the rest.
 func (w *worker) compareTile(group []fp, c *constraint) {
 	most := w.join.k
 	for i, f := range group {
@@ -187,7 +186,7 @@ func (w *worker) compareTile(group []fp, c *constraint) {
 	}
 }
 
-// flush passes on the pairs.
+// flush calls found with the pairs of the worker.
 func (w *worker) flush() {
 	if len(w.pairs) == 0 {
 		return
