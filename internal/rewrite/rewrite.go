@@ -1,5 +1,5 @@
-// Package rewrite connects packages index and compaction while an open index is packed. Neither the
-// types nor the function are part of the public API.
+// Package rewrite lets package compaction pack an open index of package index, without types and
+// functions in the public API.
 package rewrite
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// Repack packs the entries of an *index.Index that were written before the call, together with
-// the packed entries. The function pack makes new tables while reads and writes go on.
-// They replace the old ones in one step. Repack does not call pack if there is nothing to do.
-// Package index sets the function.
+// Repack packs the entries that were written to an *index.Index before the call, together with the
+// packed entries. The function pack writes new tables while reads and writes go on. The new tables
+// replace the old tables in one step. If there is nothing to pack, Repack does not call pack.
+// Package index sets Repack.
 var Repack func(ctx context.Context, x any, pack Pack) error
 
-// Pack makes new tables of the frozen entries.
+// Pack writes new tables with the given entries.
 type Pack func(context.Context, Frozen) (Packed, error)
 
 // Frozen has the entries to pack: the packed entries and the frozen epoch.
@@ -33,5 +33,5 @@ type Packed struct {
 	Rewrite *store.Rewrite
 	Entries uint64                                   // fingerprints
 	Filter  func(table int) iter.Seq2[[]byte, error] // the chunks of the filter of a table
-	Close   func() error                             // of the Rewrite, whether it was taken or not
+	Close   func() error                             // of the Rewrite, also if it was not installed
 }

@@ -2,24 +2,24 @@ package scan
 
 import "math/bits"
 
-// field is some consecutive bits of a fingerprint, in which a pair may differ in at most
-// radius bits.
+// field is a range of bits of a fingerprint. A pair is near in a field if it differs in at most
+// radius of these bits.
 type field struct {
 	first, width int // in bits from the highest
 	radius       int
 }
 
-// block is a field with a filter of 2^filterBits bits, which selects the fingerprints to look
-// up in the tables of its parts; if filterBits is 0, all fingerprints are looked up. A plan is
-// blocks such that every pair within k bits is near in a block, and in a part of that block.
+// block is a field with a filter of 2^filterBits bits, which selects the fingerprints to look up
+// in the tables of its parts. If filterBits is 0, all fingerprints are looked up. In a plan, every
+// pair within k bits is near in at least one block, and in at least one part of this block.
 type block struct {
 	field
 	filterBits int
 	parts      []field
 }
 
-// planFor divides the fingerprint into two halves, and each half into parts of about one query
-// per bucket. The plan is nil if comparing each fingerprint with every query takes less time.
+// planFor divides the fingerprint into two halves, and each half into parts with about one query
+// per bucket. It returns nil if comparing each fingerprint with every query takes less time.
 func planFor(queries, k int, collection int64) (plan []block) {
 	probes := 0 // per fingerprint of the collection
 	for _, half := range (field{0, 64, k}).divide(min(k+1, 2)) {
@@ -32,7 +32,7 @@ func planFor(queries, k int, collection int64) (plan []block) {
 		}
 		plan = append(plan, b)
 	}
-	// comparisons in the time of looking up a filter, a bucket
+	// A scan for fewer queries compares all; a probe takes as long as probeCost comparisons.
 	const leastQueries, probeCost = 5, 40
 	if queries < leastQueries || probes*probeCost > queries {
 		return nil
@@ -61,8 +61,8 @@ func Estimate(queries, k int, collection int64) float64 {
 	return ns
 }
 
-// divide splits a field into parts such that a pair that is near in the field is near in at
-// least one of them: the radii, increased by one each, add up to the radius of the field plus one.
+// divide splits a field into parts. A pair that is near in the field is near in at least one part,
+// since the sum of radius+1 of the parts is radius+1 of the field.
 func (f field) divide(parts int) (out []field) {
 	first := f.first
 	for i := range parts {
@@ -80,9 +80,9 @@ const (
 	maxVariants   = 1 << 18 // of a query in a filter
 )
 
-// filterFor returns the size of a filter that passes at most 1 in 16 of unrelated
-// fingerprints, as far as the time to fill it and maxFilterBits allow; 0 if they allow less
-// than a quarter of that size.
+// filterFor returns the filterBits of a filter that passes at most 1 in 16 of unrelated
+// fingerprints. The filter is smaller for a small collection, and has at most maxFilterBits.
+// filterFor returns 0 if such a filter would pass too many fingerprints or take long to fill.
 func (f field) filterFor(queries int, collection int64) int {
 	variants := ballSize(f.width, f.radius)
 	if variants > maxVariants {
@@ -106,8 +106,8 @@ func ballSize(width, radius int) int {
 	return sum
 }
 
-// appendFlips appends the numbers of width bits that have the bits of flips set, and at most
-// left of the bits from a position on.
+// appendFlips appends the numbers of width bits in which the bits of flips are set, and at most
+// left of the bits from position from on.
 func appendFlips(dst []uint64, width int, flips uint64, from, left int) []uint64 {
 	dst = append(dst, flips)
 	for bit := from; bit < width && left > 0; bit++ {

@@ -28,8 +28,8 @@ const MaxDistance = 16
 type Queries struct {
 	k      int
 	fps    []uint64 // distinct, ascending
-	places []uint32 // of all queries in the caller's list, equal queries together
-	starts []uint32 // start of the places of each of fps, and the end of the last ones
+	places []uint32 // positions of all queries in the caller's list, in the order of fps
+	starts []uint32 // the start in places of each of fps, and the end of the last one
 	blocks []prepared
 }
 
@@ -49,15 +49,15 @@ type Match struct {
 
 const defaultCollection = 100_000_000
 
-// New prepares queries on all cores for matches within k bits, 0 to MaxDistance, and for a
-// collection of about the given size; 0: 100 million. It returns an error for another k, and
-// for 2^32-1 queries or more.
+// New prepares queries on all cores for matches within k bits, 0 to MaxDistance. collection is the
+// approximate size of the collection; 0: 100 million. New returns an error for another k, and for
+// 2^32-1 queries or more.
 func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
 	if k < 0 || k > MaxDistance {
 		return nil, fmt.Errorf("scan: k = %d is not in 0..%d", k, MaxDistance)
 	}
 	if uint64(len(queries)) >= math.MaxUint32 {
-		return nil, fmt.Errorf("scan: %d queries, at most %d are possible", len(queries),
+		return nil, fmt.Errorf("scan: %d queries, want at most %d", len(queries),
 			uint32(math.MaxUint32-1))
 	}
 	if collection <= 0 {
@@ -68,7 +68,7 @@ func New[F ~uint64](queries []F, k int, collection int64) (*Queries, error) {
 	return q, nil
 }
 
-// distinct sorts the queries.
+// distinct returns the sorted queries, without filters and tables.
 func distinct[F ~uint64](queries []F, k int) *Queries {
 	all := make([][2]uint64, len(queries)) // fingerprint and place
 	for i, fp := range queries {
@@ -84,7 +84,7 @@ func distinct[F ~uint64](queries []F, k int) *Queries {
 	return q
 }
 
-// prepare makes the filters and tables of a plan concurrently.
+// prepare creates the filters and tables of a plan concurrently.
 func (q *Queries) prepare(plan []block) {
 	q.blocks = make([]prepared, len(plan))
 	var group sync.WaitGroup
@@ -101,8 +101,8 @@ func (q *Queries) prepare(plan []block) {
 	group.Wait()
 }
 
-// Scan calls found with every pair of one of the given fingerprints and a query within k
-// bits, each once, in no particular order.
+// Scan calls found with every pair of a fingerprint and a query within k bits, each once, in no
+// particular order.
 func (q *Queries) Scan(fps []uint64, found func(Match)) {
 	s := scanner{Queries: q, found: found}
 	for s.from = 0; s.from < len(fps); s.from += step {
@@ -127,14 +127,14 @@ type scanner struct {
 	*Queries
 	found  func(Match)
 	from   int      // position of fps in the slice
-	fps    []uint64 // of this step
+	fps    []uint64 // the fingerprints of this step
 	words  [step]uint64
 	at     [step]uint16
 	ranges [maxRanges]bucketRange
-	sum    uint64 // uses the values of reads that fill the processor's cache
+	sum    uint64 // keeps the reads that fill the processor's cache from being optimized away
 }
 
-// bucketRange is the queries of a bucket to compare with the fingerprint at a position.
+// bucketRange has the queries of a bucket to compare with the fingerprint at a position.
 type bucketRange struct{ at, from, to uint32 }
 
 func (s *scanner) compareAll() {
@@ -186,8 +186,8 @@ func (s *scanner) compare(block, table int, ranges []bucketRange) {
 	}
 }
 
-// first reports whether a pair that differs in these bits is near in the table of the block
-// and in no block and no table before it. So each pair is found once.
+// first reports whether a pair that differs in these bits is near in the block and in the table,
+// but not in an earlier block or an earlier table of the block. So each pair is found once.
 func (s *scanner) first(block, table int, flips uint64) bool {
 	for i := range s.blocks[:block] {
 		if s.blocks[i].near(flips) {
@@ -203,7 +203,7 @@ func (s *scanner) first(block, table int, flips uint64) bool {
 	return b.near(flips) && b.tables[table].near(flips)
 }
 
-// report reports the queries that are equal to the n-th distinct one.
+// report calls found for the queries that are equal to distinct query n.
 func (s *scanner) report(at, n uint32) {
 	distance := bits.OnesCount64(s.Queries.fps[n] ^ s.fps[at])
 	for _, place := range s.places[s.starts[n]:s.starts[n+1]] {

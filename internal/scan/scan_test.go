@@ -43,8 +43,7 @@ func checkScan(t *testing.T, q *Queries, queries, fps []uint64, k int) (found in
 	return len(want)
 }
 
-// some returns fingerprints: half of them near others or near some of the given ones, and extreme
-// values.
+// some returns clustered and adversarial fingerprints, and fingerprints near some of those in near.
 func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	fps := testgen.Clustered(rng, n)
 	if near == nil {
@@ -55,7 +54,7 @@ func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	return fps
 }
 
-// collections has sizes for which plans have filters, smaller filters, and none.
+// collections has sizes for which plans have filters, smaller filters, and no filters.
 var collections = []int64{1e5, 1000, 10}
 
 func newQueries(t *testing.T, queries []uint64, k int, collection int64) *Queries {
@@ -80,12 +79,12 @@ func TestScanIsExact(t *testing.T) {
 			}
 		}
 		if found == 0 {
-			t.Errorf("k = %d: there was nothing to find", k)
+			t.Errorf("k = %d: no pair is within k bits", k)
 		}
 	}
 }
 
-// TestEveryPlanIsExact also tests plans that planFor does not make.
+// TestEveryPlanIsExact also tests plans that planFor does not return.
 func TestEveryPlanIsExact(t *testing.T) {
 	for k := range 11 {
 		rng := rand.New(rand.NewPCG(uint64(k), 12))
@@ -120,8 +119,8 @@ func TestEveryPlanIsExact(t *testing.T) {
 	}
 }
 
-// TestLargeBlocks uses more fingerprints than are looked up together, and more matches than are
-// kept before they are reported.
+// TestLargeBlocks uses about as many fingerprints as are looked up together, and more, and at least
+// twice as many matches as buckets are read together.
 func TestLargeBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 14))
 	queries := some(rng, 300, 3, nil)
@@ -146,7 +145,7 @@ func TestScanInParallel(t *testing.T) {
 	for part := range slices.Chunk(fps, 500) {
 		wg.Go(func() {
 			if !slices.Equal(matchesOf(q, part), bruteForce(queries, part, 3)) {
-				t.Error("parts that are scanned concurrently yield other matches")
+				t.Error("concurrent scans find wrong matches")
 			}
 		})
 	}
@@ -156,7 +155,7 @@ func TestScanInParallel(t *testing.T) {
 func TestNothingToScan(t *testing.T) {
 	for _, k := range []int{-1, MaxDistance + 1} {
 		if _, err := New([]uint64{1}, k, 0); err == nil {
-			t.Errorf("k = %d is taken", k)
+			t.Errorf("k = %d is accepted", k)
 		}
 	}
 	checkScan(t, newQueries(t, nil, 3, 0), nil, []uint64{0, 1}, 3)
@@ -176,9 +175,9 @@ func TestPlansCover(t *testing.T) {
 				sum += p.radius + 1
 				next += p.width
 			}
-			// If no part were near, each would have one flip more than its radius.
+			// If no part were near, each part would have at least radius+1 flips.
 			if sum <= k || next != 64 {
-				t.Errorf("k = %d in %d parts: radii of %+v", k, n, parts)
+				t.Errorf("k = %d in %d parts does not cover: %+v", k, n, parts)
 			}
 		}
 	}

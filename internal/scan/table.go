@@ -7,14 +7,14 @@ import (
 	"github.com/neardup/neardup/internal/hugepages"
 )
 
-// table has all queries sorted by the first bits of a field.
+// table has all queries in buckets, by the first bits of a field.
 type table struct {
 	field
 	shift   int      // from the field to the number of a bucket
 	flips   []uint64 // of the number of a bucket, within the radius
 	starts  []uint32 // of each bucket, and the end of the last one
-	keys    []uint64 // the queries
-	numbers []uint32 // of each of them
+	keys    []uint64 // the queries by bucket
+	numbers []uint32 // the number of each query among the distinct ones
 }
 
 // maxBucketBits bounds the memory of starts.
@@ -51,16 +51,16 @@ func newTable(f field, queries []uint64) *table {
 
 func (t *table) bucketOf(fp uint64) uint64 { return t.of(fp) >> t.shift }
 
-// filter reports which fingerprints may be within the radius of a query in a field. It has one
-// word per value of the field's first bits, so that a sorted collection reads the words in order.
-// A hash of the whole field selects two bits of the word.
+// filter reports which fingerprints may be near a query in a field. It has one word per value of
+// the field's first bits, so that a sorted collection reads the words in order. A hash of the whole
+// field selects two bits of the word.
 type filter struct {
 	field
 	bits  int // of the filter
 	words []uint64
 }
 
-// newFilter returns a filter of 2^bits bits with all variants of the queries.
+// newFilter returns a filter of 2^bits bits. It adds all values that are near a query in the field.
 func newFilter(f field, bits int, queries []uint64) *filter {
 	t := &filter{field: f, bits: bits, words: make([]uint64, 1<<(bits-6))}
 	hugepages.Prefer(t.words)
@@ -71,7 +71,7 @@ func newFilter(f field, bits int, queries []uint64) *filter {
 	slices.Sort(values)
 	shift := (f.width - bits + 6) & 63
 	flips := appendFlips(nil, f.width, 0, 0, f.radius)
-	// The words of a chunk, with most flips, fit in the processor's cache together.
+	// The words of a chunk fit in the processor's cache together, except for flips of high bits.
 	for chunk := range slices.Chunk(values, max(len(values)>>max(bits-cachedBits, 0), 1)) {
 		for _, flip := range flips {
 			for _, v := range chunk {
@@ -87,9 +87,9 @@ func newFilter(f field, bits int, queries []uint64) *filter {
 // hashFactor is 2^64 divided by the golden ratio, rounded to an odd number.
 const hashFactor = 0x9e3779b97f4a7c15
 
-// passing returns in at the positions of the fingerprints to look up. It reads all words of
-// the filter before it uses the first one, and writes every position, so that no branch
-// depends on memory that is still being read. A nil filter passes all.
+// passing returns the positions of the fingerprints to look up, in the memory of at. It reads all
+// words of the filter before it uses the first word. It writes every position, so that no branch
+// depends on memory that is still being read. A nil filter passes all fingerprints.
 func (f *filter) passing(fps []uint64, words *[step]uint64, at *[step]uint16) []uint16 {
 	fps = fps[:min(len(fps), step)]
 	if f == nil {
