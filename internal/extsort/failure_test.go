@@ -19,8 +19,8 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestFileSystemErrors lets operations on the file system fail once, from the first to the last.
-// With -short, which is for the race detector, there are fewer.
+// TestFileSystemErrors lets single operations on the file system fail: the first ones, and fewer of
+// the later ones, and fewest with -short.
 func TestFileSystemErrors(t *testing.T) {
 	rare, least := int32(10), 8
 	if testing.Short() {
@@ -94,12 +94,12 @@ func TestSpillFileCutShort(t *testing.T) {
 	}
 }
 
-// TestEndsOfLoops tests that no file and no goroutine remains however a loop ends, also if its
-// context is done before it begins. Beam does this if a later step fails.
+// TestEndsOfLoops tests that no file and no goroutine remains after a loop over Sorted has ended in
+// any way, also if its context was done before. Beam cancels the context if a later step fails.
 func TestEndsOfLoops(t *testing.T) {
 	before, enough := runtime.NumGoroutine(), errors.New("enough")
 	for name, c := range map[string]struct {
-		// step reports whether the loop goes on. If it is nil, the context is done before.
+		// step reports whether the loop goes on. nil: the context is done before the loop begins.
 		step func(s *Sorter[[2]uint64], stop context.CancelCauseFunc) bool
 		last error
 	}{
@@ -140,7 +140,7 @@ func TestEndsOfLoops(t *testing.T) {
 			t.Errorf("%s: %d records, error %v", name, n, last)
 		}
 		if files := spillFiles(t, fs); len(files) > 0 {
-			t.Errorf("%s: left %v", name, files)
+			t.Errorf("%s: the loop has left %v", name, files)
 		}
 		if err := s.Add([2]uint64{}); !errors.Is(err, errSorted) && !errors.Is(err, errClosed) {
 			t.Errorf("%s: Add: %v", name, err)

@@ -1,10 +1,9 @@
 // Package extsort sorts fixed-size records that may not fit in memory.
 //
-// A Sorter returns the records that were added in ascending order of their first word. Records with
-// equal first words keep the order in which they were added. A Sorter collects as many records as
-// fit in half of its memory, writes them to a temporary file as one run, and merges all runs at the
-// end. Add distributes the records to buckets by the first byte, so each bucket usually fits in a
-// core's own cache when it is sorted.
+// A Sorter sorts records by their first word. Records with equal first words keep the order in
+// which they were added. A Sorter collects as many records as fit in half of its memory, writes
+// them to a temporary file as one run, and merges all runs at the end. Add distributes the records
+// to buckets by the first byte, so a bucket usually fits in a core's own cache when it is sorted.
 //
 // The temporary file is private to the process: it has native byte order and no checksums, is never
 // synced, and only its owner can read it. A process that is killed leaves it in Options.Dir as
@@ -28,35 +27,35 @@ import (
 
 var (
 	errClosed = errors.New("extsort: closed")
-	errSorted = errors.New("extsort: the records were read already")
+	errSorted = errors.New("extsort: Sorted was called already")
 )
 
 const (
 	defaultMemory = 1 << 30
 	minMemory     = 1 << 20
-	chunkLen      = 4096    // records that a merge yields together, and the most of a part
-	firstPartLen  = 16      // records of the first part of a bucket
-	bucketBytes   = 1 << 20 // of a bucket that fits in a core's own cache
+	chunkLen      = 4096    // records that a merge yields together, and maximum of partLen
+	firstPartLen  = 16      // records in the first part of a bucket
+	bucketBytes   = 1 << 20 // largest bucket that fits in a core's own cache
 )
 
-// Options configures a Sorter. The zero value is usable.
+// Options configures a Sorter. The zero value is ready to use.
 type Options struct {
-	// MemoryBytes bounds the memory of all buffers together. Default: 1 GiB. Minimum: 1 MiB.
+	// MemoryBytes bounds the memory of all buffers together. 0: 1 GiB. Minimum: 1 MiB.
 	MemoryBytes int64
 
-	// Dir is the directory of the temporary file. It is created when needed. Default: os.TempDir().
+	// Dir is the directory of the temporary file. It is created when needed. "": os.TempDir().
 	Dir string
 
-	// FS is the file system of Dir. Default: vfs.Default.
+	// FS is the file system of Dir. nil: vfs.Default.
 	FS vfs.FS
 }
 
-// Sorter sorts records: any number of calls of Add, one of Sorted, then Close. It is for one
-// goroutine at a time.
+// Sorter sorts records. Callers call Add any number of times, Sorted once, and then Close. A Sorter
+// is not safe for concurrent use.
 type Sorter[R radix.Record] struct {
 	options Options
 	most    int // records of a run
-	partLen int // length of most parts
+	partLen int // largest length of a part
 
 	buckets [256][][]R // records that are not spilled yet, by their first byte, in parts
 	held    int        // number of records in buckets
@@ -64,7 +63,7 @@ type Sorter[R radix.Record] struct {
 	sorted  []R        // a sorted bucket
 	room    []R        // for sorting a bucket
 
-	collected []R // added, and in no bucket yet
+	collected []R // added records that are in no bucket yet
 
 	file file
 	path string
@@ -106,8 +105,8 @@ func (s *Sorter[R]) Add(records ...R) error {
 	return cmp.Or(s.distributeCollected(), s.distribute(records))
 }
 
-// distributedTogether is the number of records that Add distributes together if a call adds fewer,
-// which is faster.
+// distributedTogether is the number of records that Add collects before it distributes them, since
+// distributing single records is slower.
 const distributedTogether = 4096
 
 func (s *Sorter[R]) distributeCollected() error {
@@ -140,8 +139,7 @@ func (s *Sorter[R]) distribute(records []R) error {
 	return nil
 }
 
-// newPart returns an empty part for a bucket that has n parts. The first parts of a bucket are
-// small.
+// newPart returns an empty part for a bucket with n parts. The first parts of a bucket are small.
 func (s *Sorter[R]) newPart(n int) []R {
 	size := min(s.partLen, firstPartLen<<min(n, 16))
 	if last := len(s.free) - 1; last >= 0 && size == s.partLen {
@@ -155,7 +153,7 @@ func (s *Sorter[R]) newPart(n int) []R {
 // Len returns the number of records added.
 func (s *Sorter[R]) Len() int64 { return s.size/radix.Bytes[R]() + int64(s.held+len(s.collected)) }
 
-// sort empties a bucket and returns its records in order, until the next call.
+// sort empties a bucket and returns its sorted records, which are valid until the next call.
 func (s *Sorter[R]) sort(bucket *[][]R) []R {
 	n := 0
 	for _, part := range *bucket {
@@ -212,7 +210,7 @@ func (s *Sorter[R]) create() (err error) {
 		return fmt.Errorf("extsort: create directory %s: %w", s.options.Dir, err)
 	}
 	s.path = fs.PathJoin(s.options.Dir, fmt.Sprintf("extsort-%016x.spill", rand.Uint64()))
-	if fs == vfs.Default { // it would create a file that everybody can read
+	if fs == vfs.Default { // vfs.Default would create a file that all users can read
 		s.file, err = os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	} else {
 		s.file, err = fs.Create(s.path, vfs.WriteCategoryUnspecified)
@@ -225,9 +223,9 @@ func (s *Sorter[R]) create() (err error) {
 }
 
 // Sorted yields all records in order, in slices that are not empty. A slice is valid until the next
-// step, and the caller may write to it. Sorted can be called once, after the last Add. An error
-// comes with a nil slice and is the last. The memory is freed and the file is removed when the loop
-// ends.
+// iteration, and the caller may write to it. Sorted can be called once, after the last Add. It
+// yields an error with a nil slice, and then ends. When the loop ends, the memory is freed and the
+// file is removed.
 func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	return func(yield func([]R, error) bool) {
 		defer s.release() // also if the loop panics or ends early
@@ -258,7 +256,7 @@ func (s *Sorter[R]) Sorted(ctx context.Context) iter.Seq2[[]R, error] {
 	}
 }
 
-// chunks returns a function that returns the next records in order, none at the end.
+// chunks returns a function that returns the next records in order, or no records at the end.
 func (s *Sorter[R]) chunks() (func() ([]R, error), error) {
 	if s.file == nil {
 		next := 0
@@ -307,9 +305,9 @@ func (s *Sorter[R]) release() error {
 // run is a sequence of sorted records in the file.
 type run[R radix.Record] struct {
 	order   int
-	at, end int64 // the rest in the file
+	at, end int64 // the records that are only in the file
 	buffer  []R
-	records []R // the next ones, in memory
+	records []R // the next records, in buffer
 }
 
 // fill reads the next records of a run, if any.
@@ -333,7 +331,7 @@ func (r *run[R]) fill(s *Sorter[R]) error {
 	return nil
 }
 
-// merging is a heap of the runs with records left. Its first run has the next record.
+// merging is a heap of the runs that have records left. Its first run has the next record.
 type merging[R radix.Record] []*run[R]
 
 func (s *Sorter[R]) merge() (merging[R], error) {
@@ -352,7 +350,7 @@ func (s *Sorter[R]) merge() (merging[R], error) {
 	return m, nil
 }
 
-// advance removes the next record.
+// advance removes the next record, which is the first of m[0].
 func (m merging[R]) advance(s *Sorter[R]) (merging[R], error) {
 	r := m[0]
 	if r.records = r.records[1:]; len(r.records) == 0 {
@@ -368,8 +366,8 @@ func (m merging[R]) advance(s *Sorter[R]) (merging[R], error) {
 	return m, nil
 }
 
-// before reports whether the next record of run i precedes the next record of run j. Equal
-// records keep the order in which they were added, so the record of the earlier run precedes.
+// before reports whether the next record of run i precedes the next record of run j. Of records
+// with equal first words, the record of the earlier run precedes, so they keep their order.
 func (m merging[R]) before(i, j int) bool {
 	a, b := m[i].records[0][0], m[j].records[0][0]
 	return a < b || a == b && m[i].order < m[j].order

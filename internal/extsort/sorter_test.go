@@ -23,10 +23,10 @@ func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(len(records)), 1))
 	for rest := records; len(rest) > 0; {
-		n := min(random.IntN(1<<random.IntN(14)), len(rest)) // as many as Add collects, and more
+		n := min(random.IntN(1<<random.IntN(14)), len(rest)) // up to twice distributedTogether
 		batch := slices.Clone(rest[:n])
 		must(t, s.Add(batch...))
-		clear(batch) // Add has copied it
+		clear(batch) // Add must have copied it
 		rest = rest[n:]
 	}
 	if s.Len() != int64(len(records)) {
@@ -34,14 +34,14 @@ func addAll[R radix.Record](t testing.TB, s *Sorter[R], records []R) {
 	}
 }
 
-// readAll collects the runs. It overwrites each run, as a consumer may.
+// readAll returns all records that Sorted yields. It overwrites each slice, as a caller may.
 func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err error) {
 	for run, err := range s.Sorted(ctx) {
 		if err != nil {
 			return all, err
 		}
 		if len(run) == 0 {
-			return all, errors.New("an empty run")
+			return all, errors.New("Sorted has yielded an empty slice")
 		}
 		all = append(all, run...)
 		clear(run)
@@ -49,7 +49,7 @@ func readAll[R radix.Record](ctx context.Context, s *Sorter[R]) (all []R, err er
 	return all, nil
 }
 
-// many records of 16 bytes do not fit in the memory of newSpilling.
+// many is a number of records of 16 bytes that do not fit in the memory of newSpilling.
 const many = 100_000
 
 // newSpilling returns a Sorter with the minimal memory of 1 MiB, half of which holds records.
@@ -67,19 +67,19 @@ func spillFiles(t testing.TB, fs vfs.FS) []string {
 	return names
 }
 
-// closeAll closes a Sorter twice. No file may remain.
+// closeAll closes a Sorter twice. It must leave no file.
 func closeAll[R radix.Record](t *testing.T, s *Sorter[R], fs vfs.FS) {
 	t.Helper()
 	must(t, s.Close(), s.Close())
 	if files := spillFiles(t, fs); len(files) > 0 {
-		t.Errorf("left %v", files)
+		t.Errorf("Close has left %v", files)
 	}
 }
 
 func TestSorter(t *testing.T) {
 	t.Run("bytes=8", testSorter[[1]uint64])
 	t.Run("bytes=24", testSorter[[3]uint64])
-	if testing.Short() { // goroutines do not differ between records
+	if testing.Short() {
 		return
 	}
 	t.Run("bytes=16", testSorter[[2]uint64])
@@ -88,7 +88,7 @@ func TestSorter(t *testing.T) {
 
 func testSorter[R radix.Record](t *testing.T) {
 	var record R
-	many := 800_000 / int(unsafe.Sizeof(record)) // more than fit in memory
+	many := 800_000 / int(unsafe.Sizeof(record)) // do not fit in memory
 	for _, k := range testgen.Keys {
 		for _, n := range []int{0, 1, 100, 5000, many} {
 			t.Run(fmt.Sprintf("%s/n=%d", k.Name, n), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testgen"
 )
 
-// TestSpillFilesArePrivate tests the permissions of spill files, which may hold private data.
+// TestSpillFilesArePrivate tests that only the owner can read a spill file and its directory.
 func TestSpillFilesArePrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "made")

@@ -6,15 +6,15 @@ const (
 	// insertionLen is the largest number of records for which insertion sort is fastest.
 	insertionLen = 24
 
-	// cacheBytes: records that take more are first distributed, so that the
-	// passes over each part stay in a core's own cache.
+	// cacheBytes is the largest size of records that are not distributed first. Distributed parts
+	// fit in a core's own cache.
 	cacheBytes = 1 << 20
 
 	maxDigitBits = 11
 )
 
-// Sort sorts a by the first words, stably. b must have the same length. Sort returns the
-// one of them that holds the result. The content of the other one is undefined.
+// Sort sorts a by the first words, stably. b must have the same length. Sort returns a or b,
+// whichever has the result. The content of the other slice is undefined.
 func Sort[R Record](a, b []R) []R {
 	if int64(len(a))*Bytes[R]() <= cacheBytes {
 		sortDigits(a, b)
@@ -64,9 +64,9 @@ func moved[R Record](records []R, parts [][]R) (used [][]R) {
 	return used
 }
 
-// distribute copies the records of all parts to b, in the order of the eight highest bits that
-// differ. It returns the end of the records of each value of these bits, and whether the records
-// are sorted already, since no other bits differ.
+// distribute copies the records of all parts to b, in the order of eight bits from the highest bit
+// that differs. It returns the end of the records of each value of these bits. sorted is true if no
+// lower bits exist, so that b is sorted.
 func distribute[R Record](parts [][]R, b []R) (ends [256]int, sorted bool) {
 	differing := uint64(0)
 	for _, a := range parts {
@@ -93,9 +93,9 @@ func distribute[R Record](parts [][]R, b []R) (ends [256]int, sorted bool) {
 	return ends, shift == 0
 }
 
-// sortDigits sorts a in place, stably, with b as room: by radix on about
-// log2(len) of the highest bits that differ, lowest digit first, in two passes;
-// few records are then out of order, and mend puts them right.
+// sortDigits sorts a in place, stably, with b as room. Two passes sort by about log2(len) of the
+// highest bits that differ, by the lowest digit first. Then few records are out of order, and mend
+// sorts them.
 func sortDigits[R Record](a, b []R) {
 	if len(a) <= insertionLen {
 		insertionSort(a)
@@ -114,7 +114,7 @@ func sortDigits[R Record](a, b []R) {
 	}
 }
 
-// twoPasses orders a by its bits low to low+2*width, stably.
+// twoPasses sorts a by its bits from low to below low+2*width, stably.
 func twoPasses[R Record](a, b []R, low, width int) {
 	const size = 1 << maxDigitBits
 	b = b[:len(a)]
@@ -143,7 +143,7 @@ func twoPasses[R Record](a, b []R, low, width int) {
 	}
 }
 
-// mend sorts a, whose bits from low up are in order.
+// mend sorts a, which is sorted by its bits from low up.
 func mend[R Record](a, b []R, low int) {
 	for i := 1; i < len(a); i++ {
 		if a[i-1][0] <= a[i][0] {

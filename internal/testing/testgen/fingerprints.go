@@ -3,7 +3,6 @@ package testgen
 import (
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 )
 
 // Set is a named set of fingerprints.
@@ -21,7 +20,7 @@ func Sets(rng *rand.Rand, n int) []Set {
 	}
 }
 
-// Flip inverts n different bits of a mask in fp.
+// Flip inverts n different bits of fp that are set in mask, or all of them if mask has fewer.
 func Flip(rng *rand.Rand, fp, mask uint64, n int) uint64 {
 	for n = min(n, bits.OnesCount64(mask)); n > 0; {
 		if bit := uint64(1) << rng.IntN(64); mask&bit != 0 {
@@ -56,9 +55,9 @@ func Clustered(rng *rand.Rand, n int) []uint64 {
 }
 
 // Adversarial returns fingerprints that are difficult for a search by prefixes and blocks: zeros,
-// ones, single bits, and consecutive numbers, which take the least space. Many fingerprints
-// differ in a few bits, or only in low or high bits. In some tables, the range of a prefix then
-// extends over several packed blocks.
+// ones, single bits, and consecutive numbers, whose blocks are smallest. Many fingerprints differ
+// in a few bits, or only in low or high bits. In some tables, the range of a prefix then extends
+// over several packed blocks.
 func Adversarial(rng *rand.Rand, n int) []uint64 {
 	fps := []uint64{0, ^uint64(0), 1, 1 << 63, ^uint64(1), ^uint64(0) >> 1}
 	for shift := range 64 {
@@ -102,5 +101,5 @@ func Queries(rng *rand.Rand, fps []uint64, n, k int) []uint64 {
 			queries[i] = Flip(rng, near, ^uint64(0), rng.IntN(k+3))
 		}
 	}
-	return slices.Clip(queries)
+	return queries
 }

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// CollidingKeys returns two different keys with one xxhash64, and another pair for each n. For
-// the 64 bytes of input, each lane of the hash computes v = rotl(v + word*prime2, 31) * prime1
-// twice. The second word of a lane compensates for the difference in the first.
+// CollidingKeys returns two different keys with the same xxhash64. Each n has another pair. For the
+// 64 bytes of a key, each lane of the hash computes v = rotl(v + word*prime2, 31) * prime1 twice.
+// The second word of a lane compensates for the difference in the first.
 func CollidingKeys(n uint64) [2]string {
 	const prime1, prime2 = 0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f
 	inverse := uint64(prime2) // of prime2, by Newton's iteration

@@ -15,7 +15,7 @@ type Key struct {
 	Next func(r *rand.Rand, i int) uint64
 }
 
-// Keys has even distributions, and some that are difficult for a distribution sort.
+// Keys has even distributions, and distributions that are difficult for a radix sort.
 var Keys = []Key{
 	{"random", func(r *rand.Rand, _ int) uint64 { return r.Uint64() }},
 	{"equal", func(*rand.Rand, int) uint64 { return 0x0123456789abcdef }},
@@ -43,14 +43,14 @@ var Keys = []Key{
 		}
 		return 1 << 63
 	}},
-	// At each level of distribution, all but a few records share a bucket.
+	// At each level of a radix sort, all but a few records share a bucket.
 	{"nested", func(r *rand.Rand, _ int) uint64 {
 		if r.IntN(20) > 0 {
 			return r.Uint64N(3)
 		}
 		return r.Uint64() >> (8 * r.Uint64N(8))
 	}},
-	{"half of it equal", func(r *rand.Rand, _ int) uint64 {
+	{"half equal", func(r *rand.Rand, _ int) uint64 {
 		if r.IntN(2) == 0 {
 			return 1 << 62
 		}
@@ -58,7 +58,7 @@ var Keys = []Key{
 	}},
 }
 
-// Records returns records with their position in the second word, if there is one.
+// Records returns n records with keys from next. The second word, if any, is the position.
 func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint64) []R {
 	random := rand.New(rand.NewPCG(seed, 0))
 	records := make([]R, n)
@@ -71,7 +71,7 @@ func Records[R radix.Record](n int, seed uint64, next func(*rand.Rand, int) uint
 	return records
 }
 
-// StableSorted returns the records in stable order.
+// StableSorted returns a copy of the records, sorted stably by their first word.
 func StableSorted[R radix.Record](records []R) []R {
 	sorted := slices.Clone(records)
 	slices.SortStableFunc(sorted, func(a, b R) int { return cmp.Compare(a[0], b[0]) })

@@ -1,4 +1,4 @@
-// Package testgen makes the input of tests and benchmarks: random, clustered and adversarial
+// Package testgen generates the input of tests and benchmarks: random, clustered and adversarial
 // fingerprints, keys with equal hashes, and records for sorting.
 package testgen
 
@@ -7,8 +7,8 @@ import "iter"
 // Sequence yields all elements, without errors.
 func Sequence[T any](all []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for _, one := range all {
-			if !yield(one, nil) {
+		for _, v := range all {
+			if !yield(v, nil) {
 				return
 			}
 		}
