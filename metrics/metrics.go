@@ -30,57 +30,54 @@ var figures = []figure[index.Stats]{
 	gauge("documents", "Documents stored.", func(s *index.Stats) float64 {
 		return float64(s.Documents)
 	}),
-	counter("documents_added_total", "Documents ever stored.",
+	counter("documents_added_total", "Documents ever added.",
 		func(s *index.Stats) float64 { return float64(max(s.NextID, 1) - 1) }),
-	counter("documents_expired_total", "Documents that were removed by age or number, since the "+
-		"index was opened.", func(s *index.Stats) float64 { return float64(s.Expired) }),
-	gauge("crowded_texts", "Different texts that are duplicates of one stored document of their "+
-		"own site: of the document with most, 0 below 16.",
+	counter("documents_expired_total", "Documents removed by age or number since the index was "+
+		"opened.", func(s *index.Stats) float64 { return float64(s.Expired) }),
+	gauge("crowded_texts", "Largest number of different texts of one site that are duplicates of "+
+		"one document; 0 below 16.",
 		func(s *index.Stats) float64 { return float64(s.CrowdedTexts) }),
 	gauge("packed_fingerprints", "Fingerprints that the last compaction packed.",
 		func(s *index.Stats) float64 { return float64(s.Packed) }),
-	gauge("live_changes", "Changes of fingerprints since then, about.",
+	gauge("live_changes", "Documents added since the last compaction, including removed documents.",
 		func(s *index.Stats) float64 { return float64(s.Live) }),
-	counter("compactions_total", "How often the tables were packed.",
+	counter("compactions_total", "Compactions and bulk loads of the index.",
 		func(s *index.Stats) float64 { return float64(s.Generation) }),
-	gauge("disk_bytes", "Bytes on disk, with the log.",
+	gauge("disk_bytes", "Bytes on disk, including the write-ahead log.",
 		func(s *index.Stats) float64 { return float64(s.DiskBytes) }),
-	gauge("filter_bytes", "Memory of filters.", func(s *index.Stats) float64 {
-		return float64(s.FilterBytes)
-	}),
-	gauge("directory_bytes", "Memory for finding packed blocks.",
+	gauge("filter_bytes", "Memory of filters and removed IDs.",
+		func(s *index.Stats) float64 { return float64(s.FilterBytes) }),
+	gauge("directory_bytes", "Memory of the directories of packed blocks.",
 		func(s *index.Stats) float64 { return float64(s.DirectoryBytes) }),
-	gauge("cached_bytes", "Memory of packed blocks.",
+	gauge("cached_bytes", "Memory of cached packed blocks.",
 		func(s *index.Stats) float64 { return float64(s.CachedBytes) }),
-	gauge("store_cached_bytes", "Memory of what else the store has cached.",
+	gauge("store_cached_bytes", "Memory of the store's block cache.",
 		func(s *index.Stats) float64 { return float64(s.StoreCachedBytes) }),
 }
 
 // storeFigures are the metrics of the Pebble database of the index.
 var storeFigures = []figure[index.StoreStats]{
-	gauge("store_compaction_debt_bytes", "Bytes that compactions of the store have yet to "+
-		"rewrite, about.", func(s *index.StoreStats) float64 {
-		return float64(s.CompactionDebtBytes)
-	}),
+	gauge("store_compaction_debt_bytes", "Estimated bytes that pending compactions of the store "+
+		"rewrite.", func(s *index.StoreStats) float64 { return float64(s.CompactionDebtBytes) }),
 	counter("store_compactions_failed_total", "Compactions of the store that failed.",
 		func(s *index.StoreStats) float64 { return float64(s.CompactionsFailed) }),
 	gauge("store_l0_tables", "Tables of the store's level 0.",
 		func(s *index.StoreStats) float64 { return float64(s.L0Tables) }),
-	gauge("store_l0_sublevels", "Sublevels of the store's level 0; at 64 writes stall.",
+	gauge("store_l0_sublevels", "Sublevels of the store's level 0; writes stall at 64.",
 		func(s *index.StoreStats) float64 { return float64(s.L0Sublevels) }),
-	gauge("store_memtable_bytes", "Memory of the writes that are in no table of the store yet.",
+	gauge("store_memtable_bytes", "Memory of the store's memtables.",
 		func(s *index.StoreStats) float64 { return float64(s.MemTableBytes) }),
-	gauge("store_wal_bytes", "Bytes of the write-ahead log that Open after a crash would read.",
+	gauge("store_wal_bytes", "Bytes of the write-ahead log that Open would read after a crash.",
 		func(s *index.StoreStats) float64 { return float64(s.WALBytes) }),
 	counter("store_wal_written_bytes_total", "Bytes written to the write-ahead log.",
 		func(s *index.StoreStats) float64 { return float64(s.WALBytesWritten) }),
-	counter("store_cache_hits_total", "Blocks of the store that were in its cache.",
+	counter("store_cache_hits_total", "Reads of blocks of the store from its cache.",
 		func(s *index.StoreStats) float64 { return float64(s.CacheHits) }),
-	counter("store_cache_misses_total", "Blocks of the store that were read from the disk.",
+	counter("store_cache_misses_total", "Reads of blocks of the store from the disk.",
 		func(s *index.StoreStats) float64 { return float64(s.CacheMisses) }),
-	counter("store_write_stalls_total", "How often writes waited for flushes or compactions of "+
-		"the store.", func(s *index.StoreStats) float64 { return float64(s.WriteStalls) }),
-	counter("store_write_stall_seconds_total", "How long they waited.",
+	counter("store_write_stalls_total", "Stalls of writes until a flush or compaction of the "+
+		"store.", func(s *index.StoreStats) float64 { return float64(s.WriteStalls) }),
+	counter("store_write_stall_seconds_total", "Seconds for which writes stalled.",
 		func(s *index.StoreStats) float64 { return s.WriteStallTime.Seconds() }),
 }
 
