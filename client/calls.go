@@ -38,13 +38,13 @@ func mayPass(err error) bool {
 	}
 	network, is := errors.AsType[*net.OpError](err)
 	slow, mayBeSlow := errors.AsType[net.Error](err)
-	// a network operation that ends in "error" is an alert of TLS
+	// A network operation whose name ends in "error" is a TLS alert.
 	return is && !strings.HasSuffix(network.Op, "error") || mayBeSlow && slow.Timeout() ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		strings.Contains(err.Error(), "server closed idle connection") // it has no type
+		strings.Contains(err.Error(), "server closed idle connection") // an untyped error
 }
 
-// retry makes a call until it succeeds, fails for good, or RetryFor is over.
+// retry repeats a call until it succeeds, until a repetition is useless, or until RetryFor is over.
 func (c *Client) retry(ctx context.Context, call func() error) error {
 	var last error
 	begun := time.Now()
@@ -56,7 +56,7 @@ func (c *Client) retry(ctx context.Context, call func() error) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil { // else it is the error of the context
+		if ctx.Err() == nil { // otherwise, err is the error of the context
 			last = err
 			if !mayPass(err) || time.Since(begun)+pause > c.opts.RetryFor {
 				return err
@@ -73,8 +73,8 @@ func (c *Client) retry(ctx context.Context, call func() error) error {
 // maxAnswer is the largest answer, in bytes. It is a variable for tests.
 var maxAnswer int64 = 64 << 20
 
-// send posts a body, or makes a GET request if the body is nil. It returns the answer, which may
-// break off with an error, or the error that the server reports.
+// send posts a body, or sends a GET request if body is nil. It returns the body of the answer, or
+// the error that the server reports. It returns an incomplete body with an error.
 func (c *Client) send(
 	ctx context.Context, path, contentType string, body []byte,
 ) ([]byte, error) {
@@ -98,19 +98,20 @@ func (c *Client) send(
 	text, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxAnswer))
 	if response.StatusCode != http.StatusOK {
 		var answer api.Failure
-		if json.Unmarshal(text, &answer) != nil || answer.Error.Code == "" { // of a proxy
+		if json.Unmarshal(text, &answer) != nil || answer.Error.Code == "" { // from a proxy
 			answer.Error = api.Error{Message: fmt.Sprintf("%s: %.200q", response.Status, text)}
 		}
 		return nil, failed(answer.Error, response.StatusCode)
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		err = fmt.Errorf("%w: the answer has more than %d bytes; give queries a Limit",
+		err = fmt.Errorf("%w: the answer has more than %d bytes; set the Limit of queries",
 			api.ErrTooLarge, maxAnswer)
 	}
 	return text, err
 }
 
-// object posts a JSON object, or makes a GET request if body is nil. The answer is a JSON object.
+// object posts a JSON object, or sends a GET request if body is nil. It parses the JSON of the
+// answer into answer.
 func (c *Client) object(ctx context.Context, path string, body, answer any) (err error) {
 	var text []byte
 	if body != nil {
@@ -128,8 +129,8 @@ func (c *Client) object(ctx context.Context, path string, body, answer any) (err
 }
 
 // check posts documents in requests of bounded size, and returns their verdicts. If a request fails
-// on its way, the documents that are answered are not sent again. Verdicts that check returns with
-// an error hold.
+// partway, only the documents without a verdict are sent again. Verdicts that check returns with an
+// error are valid.
 func (c *Client) check(ctx context.Context, docs []api.Document) (verdicts []Verdict, err error) {
 	const maxDocuments, maxBytes = 256, 4 << 20 // of a request
 	for err == nil && len(verdicts) < len(docs) {
@@ -152,7 +153,7 @@ func (c *Client) check(ctx context.Context, docs []api.Document) (verdicts []Ver
 				}
 				switch err := json.Unmarshal(line, &answer); {
 				case err != nil:
-					return cmp.Or(broken, fmt.Errorf("the answer breaks off or is malformed: %w", err))
+					return cmp.Or(broken, fmt.Errorf("incomplete or malformed answer: %w", err))
 				case answer.Error.Code != "":
 					return failed(answer.Error, http.StatusOK)
 				case answer.Verdict == 0:
@@ -185,7 +186,7 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 	docs := make([]api.Document, len(pages))
 	for i, p := range pages {
 		if len(p.Body) > maxBody {
-			p.Body = nil // the server skips the page for another reason
+			p.Body = nil // the server skips the page; its Reason is replaced below
 		}
 		docs[i] = wire.OfPage(&p)
 	}
@@ -199,8 +200,8 @@ func (c *Client) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error
 	return verdicts, err
 }
 
-// CheckDocuments is CheckBatch for pages that are already analyzed, by the analyzer that Stats
-// names. It also returns ErrTooLarge and ErrNoText.
+// CheckDocuments is CheckBatch for pages that are already analyzed, by the analyzer in Stats. It
+// also returns ErrTooLarge and ErrNoText.
 func (c *Client) CheckDocuments(ctx context.Context, docs []Document) ([]Verdict, error) {
 	analyzed := make([]api.Document, len(docs))
 	for i := range docs {

@@ -1,5 +1,5 @@
-// Package client accesses an index on a server ("neardup serve"). A Client has the methods of
-// neardup.Checker, as a local index has, and Stats.
+// Package client accesses an index on a server ("neardup serve"). Like a local index, a Client has
+// the methods of neardup.Checker, and Stats.
 //
 //	x, err := client.Open(ctx, "http://127.0.0.1:7490", nil) // instead of neardup.Open
 //
@@ -59,8 +59,8 @@ type Options struct {
 	// Token is the content of the server's --token-file. "": no token.
 	Token string
 
-	// TLS is the configuration for an https server. nil: the certificate authorities of the
-	// machine.
+	// TLS is the configuration for an https server. nil: the default configuration, with the
+	// certificate authorities of the machine.
 	TLS *tls.Config
 
 	// RetryFor is the time for which a failed call is repeated, unless its context ends earlier. 0:
@@ -71,7 +71,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Client is a connection to a served index. Its methods may be called from any goroutine.
+// Client is a connection to an index on a server. It is safe for concurrent use.
 type Client struct {
 	base   *url.URL
 	opts   Options

@@ -17,7 +17,7 @@ import (
 
 var must = testenv.Must
 
-// TestDoesNotLinkStore: the client links neither the index nor its store.
+// TestDoesNotLinkStore tests that the client links neither the index nor its store.
 func TestDoesNotLinkStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -29,12 +29,13 @@ func TestDoesNotLinkStore(t *testing.T) {
 	for _, other := range []string{"cockroachdb/pebble", "neardup/store", "neardup/index\n",
 		"prometheus/client_golang"} {
 		if strings.Contains(string(out), other) {
-			t.Errorf("it links %s", other)
+			t.Errorf("the client links %s", other)
 		}
 	}
 }
 
-// dial opens a server that answers GET /v1/stats like neardup, and other calls with answer.
+// dial starts a server and opens a client of it. The server answers a GET request like /v1/stats,
+// and calls answer for other requests.
 func dial(t *testing.T, o *Options, answer http.HandlerFunc) (*Client, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +52,8 @@ func dial(t *testing.T, o *Options, answer http.HandlerFunc) (*Client, *httptest
 	return c, server
 }
 
-// TestAddresses: an address without a neardup server is not opened, and the error has no password.
+// TestAddresses tests that Open fails for an invalid address and for another server, with an error
+// that has no password.
 func TestAddresses(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{}\n")
@@ -73,7 +75,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// calls has each call of a client. A call returns the number of verdicts.
+// calls has several calls of a client. Each returns the number of verdicts or matches.
 var calls = map[string]func(context.Context, *Client) (int, error){
 	"Check": func(ctx context.Context, c *Client) (int, error) {
 		v, err := c.Check(ctx, Page{URL: "a", Body: []byte("b")})
@@ -93,9 +95,9 @@ var calls = map[string]func(context.Context, *Client) (int, error){
 	},
 }
 
-// TestInvalidAnswers: an answer is not taken for a verdict if it is not one, if it has fewer lines
-// than documents, or if it is endless. An endless answer is not read into memory, and its call is
-// not repeated.
+// TestInvalidAnswers tests that a call fails if its answer has no verdict, fewer lines than
+// documents, or no end. An endless answer must not be read into memory, and its call must not be
+// repeated.
 func TestInvalidAnswers(t *testing.T) {
 	defer func(n int64) { maxAnswer = n }(maxAnswer)
 	maxAnswer = 1 << 20
@@ -103,7 +105,7 @@ func TestInvalidAnswers(t *testing.T) {
 		`{"verdict":"no verdict"}` + "\n": errNoAnswer, "": io.ErrUnexpectedEOF,
 		strings.Repeat(" ", 64<<20): api.ErrTooLarge} {
 		for name, call := range calls {
-			if name == "Query" && said == "" { // it has one answer, which is not JSON
+			if name == "Query" && said == "" { // Query returns an error without io.ErrUnexpectedEOF
 				continue
 			}
 			answers := 0
@@ -123,7 +125,7 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 }
 
-// TestServerThatIsSilent: a call ends if the server does not answer, or stops within an answer.
+// TestServerThatIsSilent tests that a call ends if the server sends no answer or a part of it.
 func TestServerThatIsSilent(t *testing.T) {
 	silent := make(chan struct{})
 	c, _ := dial(t, &Options{RetryFor: -1, Timeout: 500 * time.Millisecond},
@@ -144,8 +146,8 @@ func TestServerThatIsSilent(t *testing.T) {
 	}
 }
 
-// TestRetry: documents that an earlier try has answered are not sent again. If a context ends the
-// retries, the error includes the last failure.
+// TestRetry tests that documents with a verdict are not sent again. If a context ends the retries,
+// the error must include the last failure.
 func TestRetry(t *testing.T) {
 	var bodies []string
 	c, server := dial(t, nil, func(w http.ResponseWriter, r *http.Request) {

@@ -6,8 +6,7 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Errors that a caller can handle; match them with errors.Is. All except the first two are the
-// errors of package index.
+// Errors for errors.Is. All except the first two are the errors of package index.
 var (
 	// ErrBusy: the server is at a limit. Nothing was done; try again later.
 	ErrBusy = errors.New("server is busy")

@@ -16,7 +16,7 @@ import (
 
 // Page is a page that a crawler has fetched.
 type Page struct {
-	// URL is the key of the page in the index. It may be any other name. The verdict of a page
+	// URL is the key of the page in the index. It can be any other name. The verdict on a page
 	// without a URL is New, Duplicate or Skipped.
 	URL string
 
@@ -27,7 +27,7 @@ type Page struct {
 	// Body is the content of the page, without a Content-Encoding.
 	Body []byte
 
-	// Scope partitions the pages: only pages of one scope are compared. An example is the host.
+	// Scope partitions the pages, for example by host. Only pages of one scope are compared.
 	Scope string
 
 	// Kind is HTML or PlainText, if it is known. If it is 0, ContentType and Body determine it.

@@ -12,11 +12,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// encoding is the semantics of encoding/json, except that <, > and & are not escaped.
+// encoding selects the semantics of encoding/json, except that <, > and & are not escaped.
 var encoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 
-// Append appends the value to a buffer as a line of JSON that is safe on a terminal. If it fails,
-// it returns the buffer as it was.
+// Append appends v to a buffer, as a line of JSON that is safe on a terminal. If it fails, it
+// returns the buffer unchanged.
 func Append(to []byte, v any) ([]byte, error) {
 	line := bytes.NewBuffer(to)
 	if err := json.MarshalWrite(line, v, encoding); err != nil {
@@ -26,13 +26,13 @@ func Append(to []byte, v any) ([]byte, error) {
 	return escapeControls(line.Bytes(), len(to)), nil
 }
 
-// Encode returns the value as a line of JSON that is safe on a terminal.
+// Encode returns v as a line of JSON that is safe on a terminal.
 func Encode(v any) ([]byte, error) { return Append(nil, v) }
 
-// controlStarts are the first bytes of the characters that escapeControls escapes.
+// controlStarts are the first bytes, in UTF-8, of the characters that escapeControls escapes.
 var controlStarts = [][]byte{{0x7f}, {0xc2}, {0xd8, 0x9c}, {0xe2, 0x80}, {0xe2, 0x81}}
 
-// escapeControls escapes the characters in the JSON text[from:] that some terminals act on: DEL,
+// escapeControls escapes the characters in the JSON text[from:] that control some terminals: DEL,
 // U+0080 to U+009F, and the characters that change the direction of text.
 func escapeControls(text []byte, from int) []byte {
 	line := text[from:]

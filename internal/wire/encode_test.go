@@ -43,7 +43,7 @@ func full() []any {
 	}
 }
 
-// TestAppend tests that each object, with and without each of its fields, is encoded as by
+// TestAppend compares the encoding of each object, with and without each of its fields, with
 // encoding/json. Decoding must return the same object.
 func TestAppend(t *testing.T) {
 	for _, whole := range full() {
@@ -71,7 +71,7 @@ func TestAppend(t *testing.T) {
 func checkAppend(t *testing.T, v any) {
 	t.Helper()
 	if f, is := v.(*api.Found); is && f.Matches == nil {
-		f.Matches = []api.Stored{} // the server makes an empty list
+		f.Matches = []api.Stored{} // as in the answers of the server
 	}
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
@@ -86,7 +86,7 @@ func checkAppend(t *testing.T, v any) {
 	}
 	read := reflect.New(reflect.TypeOf(v).Elem()).Interface()
 	if c, is := v.(*api.Checked); is && c.Verdict == 0 {
-		return // no status is written like this
+		return // the zero Status has no JSON
 	}
 	if err := jsonv2.Unmarshal(got[len("before "):], read); err != nil ||
 		!reflect.DeepEqual(read, v) {

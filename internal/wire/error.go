@@ -7,7 +7,7 @@ import (
 	"github.com/neardup/neardup/client/api"
 )
 
-// codes are the codes of the errors that callers tell apart, each with its HTTP status.
+// codes has the code and the HTTP status of each error that callers can distinguish.
 var codes = []struct {
 	err    error
 	code   string
@@ -39,10 +39,10 @@ const (
 	Internal    = "internal"     // 500: any other error
 )
 
-// Failure is an error that has a code. The server answers with it, and the client returns it.
+// Failure is an error that the server sends and the client returns.
 type Failure struct {
 	Said   api.Error
-	Status int // of HTTP
+	Status int // HTTP status
 }
 
 // Failuref returns a Failure.
@@ -50,7 +50,7 @@ func Failuref(code string, status int, format string, args ...any) *Failure {
 	return &Failure{api.Error{Code: code, Message: fmt.Sprintf(format, args...)}, status}
 }
 
-// FailureOf returns the Failure that an error is or wraps, or one with the code of the error.
+// FailureOf returns the Failure in the chain of err, or a new Failure with the code of err.
 func FailureOf(err error) *Failure {
 	if f, is := errors.AsType[*Failure](err); is {
 		return f
@@ -65,7 +65,7 @@ func FailureOf(err error) *Failure {
 
 func (f *Failure) Error() string { return f.Said.Message }
 
-// Unwrap returns the error that has the code, or nil.
+// Unwrap returns the error with the code of the Failure, or nil.
 func (f *Failure) Unwrap() error {
 	for _, c := range codes {
 		if c.code == f.Said.Code {

@@ -17,10 +17,10 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// contents are the fields that a document is read from.
+// contents lists the fields that can have the content of a document.
 const contents = "html, text, content, body or fingerprint"
 
-// Parse reads a document of a request and sets its Key. The error describes the malformed part.
+// Parse parses a document of a request and sets its Key. The error describes the malformed part.
 func Parse(raw []byte, d *api.Document) error {
 	*d = api.Document{}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
@@ -78,7 +78,7 @@ func explain(raw []byte, err error) error {
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean",
 	'"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
-// Split returns a key or scope as the two fields of a JSON object that hold it: text if it is
+// Split returns a key or scope as two fields of a JSON object, one of which is empty: text if it is
 // UTF-8, bytes otherwise.
 func Split(s string) (text string, bytes []byte) {
 	if utf8.ValidString(s) {
@@ -90,7 +90,7 @@ func Split(s string) (text string, bytes []byte) {
 // join is the inverse of Split.
 func join(text string, bytes []byte) string { return cmp.Or(text, string(bytes)) }
 
-// Document returns the document of a Document that Parse has read and that has a fingerprint.
+// Document converts a document with a fingerprint, which Parse has returned.
 func Document(d *api.Document) match.Document {
 	return match.Document{
 		Key: d.Key, Fingerprint: *d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
@@ -98,8 +98,8 @@ func Document(d *api.Document) match.Document {
 	}
 }
 
-// Page returns the page of a Document that Parse has read and that has no fingerprint. It is the
-// first of html, text, content and body that is not empty.
+// Page converts a document without a fingerprint, which Parse has returned. The page is the first
+// of html, text, content and body that is not empty.
 func Page(d *api.Document) api.Page {
 	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType,
 		Kind: kinds[d.Kind], Body: d.Body}
@@ -113,11 +113,11 @@ func Page(d *api.Document) api.Page {
 		if p.Kind == 0 {
 			kind, err := page.KindOf(d.ContentType, p.Body)
 			if err != nil {
-				return p // its analysis returns the same error
+				return p // the analysis of p returns the same error
 			}
 			p.Kind = kind
 		}
-		p.ContentType = "text/html; charset=utf-8" // it is UTF-8 already
+		p.ContentType = "text/html; charset=utf-8" // JSON is UTF-8
 	}
 	return p
 }
@@ -163,7 +163,7 @@ func Verdict(c *api.Checked) api.Verdict {
 	return v
 }
 
-// OfPage returns the Document of a page.
+// OfPage returns the JSON object of a page.
 func OfPage(p *api.Page) api.Document {
 	d := api.Document{ContentType: p.ContentType, Kind: map[page.Kind]string{page.HTML: "html",
 		page.PlainText: "text"}[p.Kind], Body: p.Body}
@@ -175,7 +175,7 @@ func OfPage(p *api.Page) api.Document {
 	return d
 }
 
-// OfDocument returns the Document of a document that is already analyzed.
+// OfDocument returns the JSON object of a document that is already analyzed.
 func OfDocument(d *match.Document) api.Document {
 	a := api.Document{Fingerprint: &d.Fingerprint, Shingles: d.Shingles, Digest: d.Digest,
 		Tokens: d.Tokens}
@@ -184,7 +184,7 @@ func OfDocument(d *match.Document) api.Document {
 	return a
 }
 
-// OfQuery returns the Document of a query.
+// OfQuery returns the JSON object of a query.
 func OfQuery(q *match.Query) api.Document {
 	d := api.Document{Fingerprint: &q.Fingerprint, Shingles: q.Shingles, Tokens: q.Tokens,
 		Limit: q.Limit}

@@ -9,8 +9,8 @@ import (
 	"github.com/neardup/neardup/fingerprint/page"
 )
 
-// TestParse tests the key and the page of a line. Different keys must stay different, or the line
-// is malformed.
+// TestParse compares the key and the page of each line, or the error. No two keys may become equal
+// because of invalid Unicode.
 func TestParse(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"url":"https://a.example/","text":"b"}`:            `"https://a.example/" plain text "b"`,
