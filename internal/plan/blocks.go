@@ -6,19 +6,18 @@ import (
 	"slices"
 )
 
-// splitFor is the number of fingerprints for which the lengths of blocks are chosen. Like the
-// costs, it never changes, since the names of designs identify plans.
+// splitFor is the number of fingerprints for which the lengths of blocks are chosen. It never
+// changes, like the costs, since the name of a design identifies a plan.
 const splitFor = 1_000_000_000
 
-// blockTables are the tables of the design blocks-m: each leads with a block of its own,
-// with radii such that radius+1 summed over the tables is k+1, as even as possible. So k
-// flips cannot exceed all radii at once (Norouzi, Punjani and Fleet, "Fast Search in
-// Hamming Space with Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
+// blockTables returns the tables of the design blocks-m. Each table has a different block as its
+// prefix. The sum of radius+1 over the tables is k+1, and the radii differ by at most 1. So k flips
+// cannot exceed all radii at once (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with
+// Multi-Index Hashing", 2012; Qin et al., "GPH", 2018).
 //
-// The lengths of the blocks minimize the cost of a query among a billion fingerprints. A
-// block with a larger radius is longer. The lengths are nearly optimal for other numbers
-// too: from 10 thousand to 10 billion fingerprints, with the best m for each, a query takes
-// at most 1.6 times the minimum.
+// The lengths of the blocks minimize the cost of a query among a billion fingerprints. A block with
+// a larger radius is longer. The lengths are nearly optimal for other numbers too: among 10
+// thousand to 10 billion fingerprints, a query with the best m takes at most 1.6 times the minimum.
 func blockTables(k, m int) []Table {
 	radii := blockRadii(k, m)
 	var tables []Table
@@ -31,7 +30,7 @@ func blockTables(k, m int) []Table {
 	return tables
 }
 
-// blockRadii returns the radii of m tables, small ones first.
+// blockRadii returns the radii of m tables in ascending order.
 func blockRadii(k, m int) []int {
 	radii := make([]int, m)
 	for i := range radii {
@@ -40,12 +39,12 @@ func blockRadii(k, m int) []int {
 	return radii
 }
 
-// splitBlocks returns the lengths of blocks, at most 64 bits together, with which a query
-// among n fingerprints takes the least time in tables of these radii, which ascend. Of
-// blocks with the same radius, longer ones come first.
+// splitBlocks returns the lengths of one block per radius, at most 64 bits together, that minimize
+// the time of a query among n fingerprints. The radii must ascend. Of the blocks with the same
+// radius, longer ones come first.
 func splitBlocks(radii []int, n int64) []int {
-	// best[used] is the least cost of the tables so far in that many bits, and
-	// taken[i][used] the length of the i-th block in it.
+	// best[used] is the least cost of the tables so far if their blocks have used bits together.
+	// taken[i][used] is the length of block i for this cost.
 	best := slices.Repeat([]float64{math.Inf(1)}, 65)
 	best[0] = 0
 	taken := make([][65]int, len(radii))
@@ -75,7 +74,7 @@ func splitBlocks(radii []int, n int64) []int {
 	return lengths
 }
 
-// sortWithin sorts the lengths of each radius, longer ones first.
+// sortWithin sorts the lengths of the blocks with the same radius in descending order.
 func sortWithin(lengths, radii []int) {
 	for from := 0; from < len(radii); {
 		to := from + 1

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSplitBlocks tries all lengths of up to three blocks.
+// TestSplitBlocks compares the chosen lengths with all lengths of up to three blocks.
 func TestSplitBlocks(t *testing.T) {
 	for _, n := range []int64{100, 1_000_000, 10_000_000_000} {
 		for _, radii := range [][]int{{0}, {2}, {0, 0}, {0, 1}, {1, 1}, {1, 2},
@@ -31,7 +31,7 @@ func TestSplitBlocks(t *testing.T) {
 				sum += cost(i, prefix)
 			}
 			if math.Abs(sum/best-1) > 1e-9 {
-				t.Errorf("n = %d, radii %v: %g ns, the best %g", n, radii, sum, best)
+				t.Errorf("n = %d, radii %v: %g ns, want %g", n, radii, sum, best)
 			}
 		}
 	}

@@ -2,7 +2,7 @@ package plan
 
 import "fmt"
 
-// maxChosenTables bounds the tables of a plan that Choose returns: each table is a copy of
+// maxChosenTables is the largest number of tables that Choose considers. Each table is a copy of
 // all fingerprints.
 const maxChosenTables = 32
 
@@ -13,10 +13,10 @@ type Choice struct {
 	Estimate Estimate
 }
 
-// Choose returns the plan for distance k among n documents with the least product of query
-// time and number of tables, of at most 32 tables. Disk, memory, and the work of writing and
-// compacting all grow with the tables, so twice as many must answer more than twice as fast.
-// Error: ErrUnusable, if k is out of range.
+// Choose returns the plan of at most 32 tables for distance k among n documents that has the least
+// product of query time and number of tables. Disk space, memory, and the work of writes and
+// compactions grow with the number of tables, so twice as many tables must answer in less than half
+// of the time. Error: ErrUnusable, if k is out of range.
 func Choose(k int, n int64) (Choice, error) {
 	if err := checkDistance(k); err != nil {
 		return Choice{}, err

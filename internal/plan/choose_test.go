@@ -2,8 +2,8 @@ package plan
 
 import "testing"
 
-// TestChooseIsOptimal compares the chosen design with all others. No design of at most 32 tables
-// may have a lower product of time and tables.
+// TestChooseIsOptimal compares the chosen design with all other designs. No design of at most 32
+// tables may have a lower product of time and tables.
 func TestChooseIsOptimal(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, n := range []int64{0, 1e4, 1e7, 1e10} {

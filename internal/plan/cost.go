@@ -6,29 +6,29 @@ import (
 	"github.com/neardup/neardup/internal/filter"
 )
 
-// Times in nanoseconds, from which the time of a query is estimated. They are typical of a server
-// with a solid-state disk, and serve to compare plans. The times of lookups, probes and candidates
-// never change, since they determine the lengths of blocks (blocks.go).
+// Times in nanoseconds, typical of a server with a solid-state disk. The time of a query is
+// estimated from them, to compare plans. The times of lookups, probes and candidates never change,
+// since they determine the lengths of blocks (blocks.go).
 const (
 	costQuery     = 500.0 // a query without probes
-	costLookup    = 25.0  // a word of a filter, within radius 1: all cache misses overlap
-	costFarLookup = 50.0  // a word of a filter, within a larger radius
+	costLookup    = 25.0  // a lookup of a word of a filter, radius 0 or 1: all cache misses overlap
+	costFarLookup = 50.0  // a lookup of a word of a filter, larger radius
 	costProbe     = 200.0 // a probe of a packed table whose block is in memory
-	costCandidate = 0.8   // a candidate of such a probe
-	costDiskRead  = 1e5   // the additional time of a probe whose block is not in memory
-	costDiskByte  = 1     // a byte of candidates of such a probe
+	costCandidate = 0.8   // comparing a candidate
+	costDiskRead  = 1e5   // additional, if the block of a probe is not in memory
+	costDiskByte  = 1     // additional per byte of candidates, if the block is not in memory
 )
 
-// Estimate is the estimated cost of a plan for n different, uniformly distributed
-// fingerprints. Bytes are bytes of a compacted index without the records of documents.
-// Times are in nanoseconds per query.
+// Estimate is the estimated cost of a plan for n different, uniformly distributed fingerprints.
+// Bytes are bytes of a compacted index without the records of documents. Times are nanoseconds per
+// query.
 type Estimate struct {
 	Fingerprints float64 // n
 	Tables       []TableEstimate
 
 	Probes        int     // prefixes within the radii
 	FilterLookups int     // words of filters that answer for all probes
-	Passing       float64 // probes that the filters leave
+	Passing       float64 // probes that the filters do not avoid
 	Candidates    float64 // fingerprints that these probes return
 
 	TableBytes     float64 // of all packed tables
@@ -36,15 +36,15 @@ type Estimate struct {
 	FilterBytes    float64 // on disk and in memory alike
 	DirectoryBytes float64 // in memory
 
-	Warm float64 // everything in memory
-	Disk float64 // only the filters and directories in memory
+	Warm float64 // time if everything is in memory
+	Disk float64 // time if only the filters and directories are in memory
 }
 
 // TableEstimate is the contribution of one table to an Estimate.
 type TableEstimate struct {
 	FilterLookups       int
 	Passing, Candidates float64
-	Bytes               float64 // packed; with the postings, for the first table
+	Bytes               float64 // of the packed table; for the first table, with the postings
 	FilterBytes         float64
 }
 
@@ -52,7 +52,7 @@ type TableEstimate struct {
 // directories.
 func (e *Estimate) DiskBytes() float64 { return e.TableBytes + e.PostingBytes + e.FilterBytes }
 
-// MemoryBytes returns the memory that every query uses, without blocks.
+// MemoryBytes returns the size of the filters and directories, which must be in memory.
 func (e *Estimate) MemoryBytes() float64 { return e.FilterBytes + e.DirectoryBytes }
 
 const (
@@ -67,8 +67,8 @@ const (
 	postingOverhead = 0.23
 )
 
-// Estimate estimates the size of an index of n fingerprints with this plan, and the time of
-// its queries.
+// Estimate estimates the size of an index of n fingerprints with this plan, and the time of its
+// queries.
 func (p *Plan) Estimate(n int64) Estimate {
 	n = max(n, 1)
 	documents := float64(n)
@@ -99,14 +99,14 @@ func (p *Plan) Estimate(n int64) Estimate {
 	return e
 }
 
-// estimate estimates the contribution of a table with a filter of any size.
+// estimate estimates the contribution of a table whose filter has no budget.
 func (t Table) estimate(n int64) TableEstimate {
 	bytes, falsePositives := filter.Size(t.Prefix, n, math.MaxInt64)
 	probes, each := float64(t.Probes()), float64(n)/math.Exp2(float64(t.Prefix))
-	there := -math.Expm1(-each) // the share of prefixes that some fingerprint has
+	used := -math.Expm1(-each) // the share of prefixes that some fingerprint has
 	e := TableEstimate{
 		FilterBytes: float64(bytes),
-		Passing:     probes * (there + (1-there)*falsePositives),
+		Passing:     probes * (used + (1-used)*falsePositives),
 		Candidates:  probes * each,
 	}
 	if bytes > 0 {
@@ -115,13 +115,13 @@ func (t Table) estimate(n int64) TableEstimate {
 	return e
 }
 
-// filterWords returns the number of words of the table's filter that a query reads: one for
-// all probes that differ only in the low bits of the prefix.
+// filterWords returns the number of words of the table's filter that a query reads. One word
+// answers for all probes that differ only in the low bits of the prefix.
 func (t Table) filterWords() int {
 	return Table{Prefix: max(t.Prefix-filter.GroupBits, 0), Radius: t.Radius}.Probes()
 }
 
-// warm returns the time of a query in the table, if everything is in memory.
+// warm returns the time of a query in a table with this estimate, if everything is in memory.
 func (t Table) warm(e TableEstimate) float64 {
 	lookup := costLookup
 	if t.Radius > 1 {

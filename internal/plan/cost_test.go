@@ -15,13 +15,13 @@ func TestFilterLookups(t *testing.T) {
 			words[flips>>(64-c.Prefix)>>filter.GroupBits] = true
 		}
 		if got := c.filterWords(); got != len(words) {
-			t.Errorf("prefix %d, radius %d: %d look-ups, not %d", c.Prefix, c.Radius,
+			t.Errorf("prefix %d, radius %d: %d lookups, want %d", c.Prefix, c.Radius,
 				got, len(words))
 		}
 	}
 }
 
-// TestEstimateIsFinite tests all arguments that `neardup plan` accepts.
+// TestEstimateIsFinite tests estimates for all designs and extreme numbers of documents.
 func TestEstimateIsFinite(t *testing.T) {
 	for k := range MaxDistance + 1 {
 		for _, d := range Designs(k) {

@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// A plan misses a pair of fingerprints if the bits in which they differ have more than
-// Radius flips in the prefix of every table. uncovered searches for such a set of at most
-// MaxDistance bits, and returns one if it exists. A plan without such a set finds every
-// match. For irregular tables, the search can take very long. It then gives up, and decided
-// is false.
+// uncovered searches for a counterexample: a set of at most MaxDistance bits that has more than
+// Radius bits in the prefix of every table. A plan misses exactly the pairs of fingerprints that
+// differ in such a set of bits. For irregular tables, the search can take very long. It then gives
+// up, and decided is false.
 //
-// Each table makes a demand: a number of flips among the bits of its prefix. The search
-// takes two demands that share bits, and flips one of the shared bits or none of them. Bits
-// that belong to the same demands are equivalent, so the search tries only one of them. It
-// ends if the demands are disjoint, in which case the lowest bits of each demand meet it,
-// or if disjoint demands need more flips than remain.
+// Each table demands more than Radius flips among the bits of its prefix. The search chooses two
+// demands that share bits, and flips either one of the shared bits or none. Bits that belong to the
+// same demands are equivalent, so the search tries only one of them. If the demands are disjoint,
+// the lowest bits of each demand meet it. If disjoint demands need more flips than remain, the
+// demands cannot be met.
 func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	demands := make([]demand, len(p.Tables))
 	for i, t := range p.Tables {
@@ -27,14 +26,14 @@ func (p *Plan) uncovered() (flips uint64, found, decided bool) {
 	return flips, found, found || c.workLeft >= 0
 }
 
-// coverage is a search for a pair that a plan misses.
+// coverage is the state of the search of uncovered.
 type coverage struct{ workLeft int }
 
-// maxCoverageWork limits the number of pairs of demands that are examined, to about a
-// second. The largest plan of any design, 20 at k = 16, needs a thirtieth of it.
+// maxCoverageWork limits the number of pairs of demands that a search examines, to about a second.
+// The largest plan of any design, 20 for k = 16, needs a thirtieth of it.
 const maxCoverageWork = 1 << 28
 
-// demand asks for at least n flips among the bits of a mask.
+// demand requires at least n flips among the bits of a mask.
 type demand struct {
 	mask uint64
 	n    int
@@ -64,8 +63,8 @@ func (c *coverage) meet(demands []demand, budget int) (flips uint64, found bool)
 	return c.meet(without(demands, block, 0), budget)
 }
 
-// reduce removes demands that are met or that follow from another one. It returns false
-// if a demand needs more bits than it has.
+// reduce removes demands that are met or that follow from another demand. It returns false if a
+// demand needs more flips than its mask has bits.
 func reduce(demands []demand) ([]demand, bool) {
 	sorted := slices.Clone(demands)
 	slices.SortFunc(sorted, func(a, b demand) int {
@@ -84,8 +83,8 @@ func reduce(demands []demand) ([]demand, bool) {
 	return kept, true
 }
 
-// packing returns a lower bound of the number of flips that meet all demands: the sum of
-// disjoint demands, which it chooses in ascending order of size.
+// packing returns a lower bound of the number of flips that meet all demands: the sum of disjoint
+// demands. It prefers the first demands, which have the smallest masks.
 func packing(demands []demand) int {
 	taken, sum := uint64(0), 0
 	for _, d := range demands {

@@ -11,8 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestFewestFlips compares the search with every small set of bits, for demands that overlap in
-// any way.
+// TestFewestFlips compares the search with a test of all sets of bits, for random demands.
 func TestFewestFlips(t *testing.T) {
 	const width = 7
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 3))
@@ -37,15 +36,15 @@ func TestFewestFlips(t *testing.T) {
 			flips, found := c.meet(demands, budget)
 			if found != (fewest <= budget) || found &&
 				(unmet(flips) || bits.OnesCount64(flips) > budget) {
-				t.Fatalf("%+v takes %d flips; with %d: %b, %v", demands, fewest,
+				t.Fatalf("%+v need %d flips; with a budget of %d: %b, %v", demands, fewest,
 					budget, flips, found)
 			}
 		}
 	}
 }
 
-// TestUndecidedPlanIsRefused tests that a plan is refused if the search gives up, after about a
-// second. It has many tables that lead with random bits.
+// TestUndecidedPlanIsRefused tests that New refuses a plan if the search gives up. The prefixes of
+// the many tables are random bits.
 func TestUndecidedPlanIsRefused(t *testing.T) {
 	const prefix = 16
 	rng := rand.New(rand.NewPCG(15, 1))
@@ -63,8 +62,8 @@ func TestUndecidedPlanIsRefused(t *testing.T) {
 	}
 }
 
-// TestNoTableIsSuperfluous tests that the search finds a missed pair if any one table of a design
-// is removed.
+// TestNoTableIsSuperfluous tests that the search finds a missed pair if one table of a design is
+// removed.
 func TestNoTableIsSuperfluous(t *testing.T) {
 	for _, design := range []string{"2", "3", "4", "10", "16", "20"} {
 		for k := range 7 {

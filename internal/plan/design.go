@@ -2,17 +2,18 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
-// Designs returns the names of the designs for a distance, blocks-1 to blocks-(k+1)
-// first. No two of them give the same plan.
+// Designs returns the names of the designs for a distance, blocks-1 to blocks-(k+1) first. Each
+// design has a different plan.
 func Designs(k int) []string {
 	var names []string
 	for m := 1; m <= k+1; m++ {
 		names = append(names, blocksName(m))
 	}
-	if k > 0 { // else they are one table, as blocks-1 is
+	if k > 0 { // for k = 0, their plan is the one of blocks-1
 		names = append(names, "10", "16", "20")
 	}
 	return names
@@ -20,9 +21,9 @@ func Designs(k int) []string {
 
 func blocksName(m int) string { return "blocks-" + strconv.Itoa(m) }
 
-// Named returns the plan of a design for a distance. index.ParsePlan lists the designs. In
-// the designs 20 and 10, a table leads with three of k+3 blocks or two of k+2. In the design
-// 16, a table leads with one of k+1 blocks, and with one of k+1 blocks of the other bits.
+// Named returns the plan of a design for a distance. index.ParsePlan lists the designs. In the
+// design 20, the prefix of a table is three of k+3 blocks. In the design 10, it is two of k+2
+// blocks. In the design 16, it is one of k+1 blocks, and one of k+1 blocks of the other bits.
 //
 // Error: ErrUnusable if the design does not exist.
 func Named(name string, k int) (*Plan, error) {
@@ -57,11 +58,11 @@ func tablesOf(design string, k int) ([]Table, error) {
 		}
 	}
 	return nil, fmt.Errorf(
-		"%w: no design %q for k = %d; there are 2, 3, 4, 10, 16, 20, and blocks-1 to %s",
+		"%w: no design %q for k = %d: want 2, 3, 4, 10, 16, 20, or blocks-1 to %s",
 		ErrUnusable, design, k, blocksName(k+1))
 }
 
-// chooseBlocks divides the bits into m blocks, and makes a table of every choice of c blocks.
+// chooseBlocks divides the bits into m blocks, and returns a table for every choice of c blocks.
 func chooseBlocks(m, c int) []Table {
 	blocks := split([]Bits{{0, 63}}, m)
 	var tables []Table
@@ -72,7 +73,7 @@ func chooseBlocks(m, c int) []Table {
 			return
 		}
 		for i := from; i <= m-left; i++ {
-			choose(i+1, join(front, blocks[i]), left-1)
+			choose(i+1, slices.Concat(front, blocks[i]), left-1)
 		}
 	}
 	choose(0, nil, c)
@@ -86,22 +87,19 @@ func twoLevels(k int) []Table {
 	for _, first := range split([]Bits{{0, 63}}, k+1) {
 		_, rest := cut(bringForward(first...), size(first))
 		for _, second := range split(rest, k+1) {
-			tables = append(tables, leading(join(first, second)))
+			tables = append(tables, leading(slices.Concat(first, second)))
 		}
 	}
 	return tables
 }
-
-// join returns both lists in a new one.
-func join(a, b []Bits) []Bits { return append(a[:len(a):len(a)], b...) }
 
 // leading returns the table whose prefix is these bits.
 func leading(front []Bits) Table {
 	return Table{Permutation: bringForward(front...), Prefix: size(front)}
 }
 
-// split cuts bits into m blocks of equal size, the larger ones first. A block may
-// consist of several ranges.
+// split cuts bits into m blocks, whose sizes differ by at most 1, the larger ones first. A block
+// may consist of several ranges.
 func split(rest []Bits, m int) [][]Bits {
 	total := size(rest)
 	blocks := make([][]Bits, m)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Permutation rearranges the bits of a fingerprint by whole ranges. Bit 0 is the
-// most significant one.
+// Permutation rearranges the bits of a fingerprint. It lists ranges of bits in their new order. Bit
+// 0 is the most significant bit.
 type Permutation []Bits
 
 // Bits is the range of bits from First to Last, both included.
@@ -16,7 +16,7 @@ type Bits struct{ First, Last int }
 
 func (b Bits) len() int { return b.Last - b.First + 1 }
 
-// mask has the bits of the range set.
+// mask returns the mask in which the bits of the range are set.
 func (b Bits) mask() uint64 {
 	return ^uint64(0) >> (64 - b.len()) << (63 - b.Last)
 }
@@ -45,8 +45,8 @@ func cut(ranges []Bits, n int) (first, rest []Bits) {
 	return first, rest
 }
 
-// bringForward returns the permutation that puts the given ranges first, in
-// their order, and leaves the other bits in theirs.
+// bringForward returns the permutation that moves the given ranges to the front, in this order. The
+// other bits keep their order.
 func bringForward(front ...Bits) Permutation {
 	var p Permutation
 	taken := uint64(0)
@@ -71,15 +71,15 @@ func (p Permutation) append(b Bits) Permutation {
 	return append(p, b)
 }
 
-// check reports whether the ranges name each of the 64 bits once.
+// check returns an error unless the ranges have each of the 64 bits once.
 func (p Permutation) check() error {
 	seen := uint64(0)
 	for _, b := range p {
 		if b.First < 0 || b.Last > 63 || b.First > b.Last {
-			return fmt.Errorf("bits %d-%d", b.First, b.Last)
+			return fmt.Errorf("invalid range of bits %d-%d", b.First, b.Last)
 		}
 		if seen&b.mask() != 0 {
-			return fmt.Errorf("bits %d-%d are there twice", b.First, b.Last)
+			return fmt.Errorf("bits %d-%d are repeated", b.First, b.Last)
 		}
 		seen |= b.mask()
 	}
@@ -101,7 +101,7 @@ func (p Permutation) apply(fp uint64) uint64 {
 	return out
 }
 
-// invert returns the fingerprint whose permutation is given.
+// invert is the inverse of apply.
 func (p Permutation) invert(permuted uint64) uint64 {
 	out := uint64(0)
 	for _, b := range p {
@@ -112,7 +112,7 @@ func (p Permutation) invert(permuted uint64) uint64 {
 	return out
 }
 
-// String writes the ranges as docs/format.md does: 16-31,0-15,32-63.
+// String returns the ranges as docs/format.md specifies: 16-31,0-15,32-63.
 func (p Permutation) String() string {
 	var s strings.Builder
 	for i, b := range p {
@@ -129,7 +129,7 @@ func parsePermutation(s string) (Permutation, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		first, last, found := strings.Cut(part, "-")
 		if !found {
-			return nil, fmt.Errorf("bits %q are not first-last", part)
+			return nil, fmt.Errorf("bits %q do not have the form first-last", part)
 		}
 		f, err := strconv.Atoi(first)
 		if err != nil {

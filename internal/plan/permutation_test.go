@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawPermutation draws a permutation of up to 64 ranges, adjacent ones merged.
+// drawPermutation draws a permutation of up to 64 ranges, and merges adjacent ranges.
 func drawPermutation(t *rapid.T) Permutation {
 	cuts := rapid.Uint64().Draw(t, "cuts") & rapid.Uint64().Draw(t, "fewer cuts")
 	var blocks []Bits
@@ -41,7 +41,7 @@ func TestPermutation(t *testing.T) {
 			t.Fatalf("%v: %v", p, err)
 		}
 		if got, want := p.apply(a), p.applyBitwise(a); got != want {
-			t.Fatalf("%v: %016x becomes %016x, not %016x", p, a, got, want)
+			t.Fatalf("%v: apply(%016x) is %016x, want %016x", p, a, got, want)
 		}
 		if got := p.invert(p.apply(a)); got != a {
 			t.Fatalf("%v: the inverse of apply(%016x) is %016x", p, a, got)

@@ -3,8 +3,8 @@
 //
 // A table is a sorted copy of all fingerprints under a permutation of their bits (Manku, Jain and
 // Das Sarma, "Detecting Near-Duplicates for Web Crawling", 2007, section 3.1). A probe reads the
-// fingerprints whose first bits, the prefix, equal the prefix of the query. The design 4 for k =
-// 3 cuts four blocks of 16 bits, and each table leads with one:
+// fingerprints whose first bits, the prefix, equal the prefix of the query. The design 4 for k = 3
+// cuts fingerprints into four blocks of 16 bits, and each block is the prefix of one table:
 //
 //	fingerprint   AAAA BBBB CCCC DDDD     k=3
 //	table 0      [AAAA]BBBB CCCC DDDD     0-63/16
@@ -32,11 +32,10 @@ import (
 	"github.com/neardup/neardup/store"
 )
 
-// ErrUnusable means that a plan is malformed, would miss matches, or exceeds a limit of the
-// index.
+// ErrUnusable means that a plan is malformed, misses matches, or exceeds a limit of the index.
 var ErrUnusable = errors.New("unusable plan")
 
-// MaxDistance is the largest k of a plan. For a larger k, prefixes are so short that tables
+// MaxDistance is the largest k of a plan. For a larger k, the prefixes are so short that tables
 // save no work.
 const MaxDistance = 16
 
@@ -44,11 +43,11 @@ const MaxDistance = 16
 // does not know their number.
 const DefaultDocuments = 10_000_000
 
-// maxTableProbes limits the probes of one table per query, to some seconds.
+// maxTableProbes limits the probes of one table per query, which then take some seconds.
 const maxTableProbes = 1 << 20
 
-// Plan is a set of tables that together find every fingerprint within MaxDistance bits of
-// any other. New makes it. It is immutable.
+// Plan is a set of tables that together find every fingerprint within MaxDistance bits of a query.
+// New returns a Plan. A Plan is immutable.
 type Plan struct {
 	MaxDistance int
 	Tables      []Table
@@ -56,18 +55,18 @@ type Plan struct {
 	masks []uint64 // of each table, the bits of a fingerprint that are in its prefix
 }
 
-// Table is a sorted copy of all fingerprints under a permutation of their bits. A probe
-// returns the fingerprints with a given prefix, which has Prefix bits. A query probes all
-// prefixes that differ from its own prefix in up to Radius bits.
+// Table is a sorted copy of all fingerprints under a permutation of their bits. A probe returns the
+// fingerprints with a given prefix of Prefix bits. A query probes all prefixes that differ from its
+// own prefix in up to Radius bits.
 type Table struct {
 	Permutation Permutation
 	Prefix      int // 1..64
 	Radius      int // 0..Prefix, and at most the plan's MaxDistance
 }
 
-// New returns the plan of these tables. The first table's permutation must be the
-// identity: its entries carry the documents. Error: ErrUnusable, for tables that are
-// malformed or that miss a pair within maxDistance.
+// New returns the plan of the given tables. The permutation of the first table must be the
+// identity, since its entries have the IDs of the documents. Error: ErrUnusable, for tables that
+// are malformed or that miss a pair within maxDistance.
 func New(maxDistance int, tables ...Table) (*Plan, error) {
 	if err := checkDistance(maxDistance); err != nil {
 		return nil, err
@@ -90,13 +89,13 @@ func New(maxDistance int, tables ...Table) (*Plan, error) {
 	}
 	flips, found, decided := p.uncovered()
 	if found {
-		return nil,
-			fmt.Errorf("%w: two fingerprints that differ in the bits %016x meet in no table",
-				ErrUnusable, flips)
+		return nil, fmt.Errorf(
+			"%w: no table finds a fingerprint that differs from the query in the bits %016x",
+			ErrUnusable, flips)
 	}
 	if !decided {
-		return nil, fmt.Errorf("%w: %d tables overlap in too many ways to check that they miss "+
-			"nothing", ErrUnusable, len(tables))
+		return nil, fmt.Errorf("%w: %d tables overlap in too many ways to prove that they find "+
+			"every match", ErrUnusable, len(tables))
 	}
 	return p, nil
 }
@@ -108,7 +107,7 @@ func checkDistance(k int) error {
 	return nil
 }
 
-// Probes returns the number of range scans that a query makes.
+// Probes returns the number of probes of a query.
 func (p *Plan) Probes() int {
 	n := 0
 	for _, t := range p.Tables {
@@ -117,8 +116,8 @@ func (p *Plan) Probes() int {
 	return n
 }
 
-// FoundBefore reports whether a table before the given one finds a fingerprint that
-// differs from the query in these bits.
+// FoundBefore reports whether a table before the given one finds a fingerprint that differs from
+// the query in the bits of flips.
 func (p *Plan) FoundBefore(table int, flips uint64) bool {
 	for i, mask := range p.masks[:table] {
 		if bits.OnesCount64(flips&mask) <= p.Tables[i].Radius {
@@ -135,7 +134,7 @@ func (t Table) check(k int) error {
 			"of 0 to k", t.Prefix, t.Radius)
 	}
 	if t.Probes() > maxTableProbes {
-		return fmt.Errorf("%d probes, at most %d are made", t.Probes(), maxTableProbes)
+		return fmt.Errorf("%d probes per query, want at most %d", t.Probes(), maxTableProbes)
 	}
 	return t.Permutation.check()
 }
@@ -156,16 +155,16 @@ func (t *Table) Permute(stored uint64) uint64 { return t.Permutation.apply(store
 // Invert returns the stored fingerprint of an entry.
 func (t *Table) Invert(permuted uint64) uint64 { return t.Permutation.invert(permuted) }
 
-// PrefixRange returns the first and the last entry that have the prefix of this one.
+// PrefixRange returns the first and the last possible entry with the same prefix.
 func (t *Table) PrefixRange(permuted uint64) (first, last uint64) {
 	rest := uint64(1)<<((64-t.Prefix)&63) - 1
 	return permuted &^ rest, permuted | rest
 }
 
-// mask returns the bits of a fingerprint that the prefix takes.
+// mask returns the bits of a fingerprint that are in the prefix.
 func (t Table) mask() uint64 { return t.Permutation.invert(^uint64(0) << (64 - t.Prefix)) }
 
-// String returns the plan as docs/format.md writes it; Parse reads it.
+// String returns the plan as docs/format.md specifies.
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "k=%d", p.MaxDistance)
@@ -178,7 +177,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// Parse reads a plan as String writes it, and checks it as New does.
+// Parse parses the result of String, and checks the plan as New does.
 func Parse(s string) (*Plan, error) {
 	fields := strings.Fields(s)
 	if len(fields) == 0 || !strings.HasPrefix(fields[0], "k=") {

@@ -14,8 +14,8 @@ import (
 
 var must = testenv.Must
 
-// TestData runs the files in testdata, which explain plans by example. The first one is
-// testdata/1_paper. With -rewrite the test rewrites their results.
+// TestData runs the files in testdata, which explain plans by example. Begin with testdata/1_paper.
+// With -rewrite, the test writes the results.
 func TestData(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "rapid") {
@@ -37,7 +37,7 @@ func TestData(t *testing.T) {
 				return flips(p, d.Input)
 			case "estimate":
 				e := p.Estimate(int64(number(t, d, "n")))
-				return fmt.Sprintf("%d look-ups, %.4g probes pass, %.4g candidates\n%.4g B "+
+				return fmt.Sprintf("%d lookups, %.4g probes pass, %.4g candidates\n%.4g B "+
 					"tables, %.4g B postings, %.4g B filters, %.4g B directories\nwarm %.4g ns, "+
 					"from disk %.4g ns\n",
 					e.FilterLookups, e.Passing, e.Candidates, e.TableBytes, e.PostingBytes,
@@ -88,7 +88,7 @@ func number(t *testing.T, d *datadriven.TestData, name string) float64 {
 
 func whole(t *testing.T, d *datadriven.TestData, name string) int { return int(number(t, d, name)) }
 
-// draw shows the bits of each table in their order, with the prefix in brackets.
+// draw returns the bits of each table in their order, with the prefix in brackets.
 func draw(p *Plan) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p)
@@ -109,7 +109,7 @@ func probes(n int) string {
 	return fmt.Sprintf("%d probes", n)
 }
 
-// flips shows, for each line of bits, which tables find a fingerprint that differs in them.
+// flips returns, for each line of bits, the tables that find a fingerprint that differs in them.
 func flips(p *Plan, input string) string {
 	var b strings.Builder
 	for line := range strings.Lines(input) {
@@ -131,7 +131,7 @@ func flips(p *Plan, input string) string {
 	return b.String()
 }
 
-// refused shows for each line why it is not a valid plan.
+// refused returns, for each line, why it is not a valid plan.
 func refused(input string) string {
 	var b strings.Builder
 	for line := range strings.Lines(input) {
@@ -145,8 +145,7 @@ func refused(input string) string {
 	return b.String()
 }
 
-// prefixes lists prefix~radius of the tables of all designs, with the number of consecutive equal
-// ones.
+// prefixes lists prefix~radius of the tables of all designs. xN stands for N equal tables in a row.
 func prefixes(t *testing.T, k int) string {
 	var b strings.Builder
 	for _, design := range Designs(k) {
@@ -172,7 +171,7 @@ func prefixes(t *testing.T, k int) string {
 	return b.String()
 }
 
-// mustPlan returns the plan of a design, which must be the same after it was written and parsed.
+// mustPlan returns the plan of a design. Parse must return the same plan for its String.
 func mustPlan(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	p, err := Named(design, k)
@@ -183,7 +182,7 @@ func mustPlan(t testing.TB, design string, k int) *Plan {
 	return p
 }
 
-// tablesFor returns the plan of a design without the proof, which takes long.
+// tablesFor returns the plan of a design without the proof, which is slow.
 func tablesFor(t testing.TB, design string, k int) *Plan {
 	t.Helper()
 	tables, err := tablesOf(design, k)
