@@ -33,8 +33,8 @@ type Options struct {
 
 	// Analyzer is the Name of the fingerprint.Analyzer that computes the fingerprints. It may be
 	// any other name that distinguishes fingerprints that must not be compared. It cannot change
-	// after the first document was added. "": any. If it is the name of an Analyzer or of a
-	// page.Signer, documents without text are refused (ErrNoText).
+	// after the first document was added. "": the analyzer of the index, if any. If it is the name
+	// of an Analyzer or of a page.Signer, documents without text are refused (ErrNoText).
 	Analyzer string
 
 	// CacheBytes bounds the memory for packed blocks, for Pebble's cache, and for writes that are

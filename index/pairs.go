@@ -155,7 +155,7 @@ func joinRule(r match.Rule, o JoinOptions) (match.Rule, error) {
 func (r *reader) member(id, stored uint64) (Document, error) {
 	d, found, err := r.document(id, stored)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: document %d has no record", ErrCorrupt, id)
+		err = fmt.Errorf("%w: an entry of table 0 has the removed document %d", ErrCorrupt, id)
 	}
 	return d, err
 }
