@@ -49,7 +49,7 @@ func (s *storedTable) chunkKey(chunk int) string {
 
 // blockOf is a block of these fingerprints, without postings.
 func blockOf(t fatal, fps ...uint64) []byte {
-	value, err := block.Append(nil, fps)
+	value, err := block.Encode(fps)
 	must(t, err)
 	return value
 }

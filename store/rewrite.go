@@ -206,7 +206,7 @@ func (w *TableWriter) flushDirectory() error {
 	if len(w.lasts) == 0 {
 		return nil
 	}
-	chunk, err := block.Append(nil, w.lasts)
+	chunk, err := block.Encode(w.lasts)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ type bitWriter struct {
 	n    uint   // their number, below 8 between calls
 }
 
-// write appends the low width bits of v, the lowest first. width is at most 57,
-// and v has no other bits set.
+// write appends the low width bits of v, the lowest first. width must be at most 57, and v must
+// have no other bits set.
 func (w *bitWriter) write(v uint64, width uint) {
 	w.word |= v << w.n
 	w.n += width

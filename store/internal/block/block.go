@@ -35,12 +35,12 @@ type Block struct {
 	end        int    // end of the fingerprints in data; the postings follow
 	width      uint   // of the low bits
 	bucket     uint64 // of the first fingerprint
-	zeros      uint64 // number of buckets from there to the last one
-	high, lows int    // the unary part; 7 bytes before the low bits
+	zeros      uint64 // bucket of the last fingerprint minus bucket of the first
+	high, lows int    // offsets of the unary part, and of the byte 7 bytes before the low bits
 }
 
-// Open makes b the block in data. It reads only the header. Other methods decode fingerprints when
-// they need them. Open does not allocate and takes a few nanoseconds.
+// Open opens b over data, which it refers to. It reads only the header. Other methods decode
+// fingerprints when they need them. Open does not allocate and takes a few nanoseconds.
 func (b *Block) Open(data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty block", fault.ErrCorrupt)
@@ -91,12 +91,12 @@ func (b *Block) AppendTo(dst []uint64) []uint64 {
 // format.
 func (b *Block) Verify() error {
 	if (b.bucket+b.zeros)>>(64-b.width) != 0 {
-		return fmt.Errorf("%w: buckets %x to %x of a block are more than fingerprints of 64 bits "+
-			"have", fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
+		return fmt.Errorf("%w: fingerprints in buckets %x to %x of a block would exceed 64 bits",
+			fault.ErrCorrupt, b.bucket, b.bucket+b.zeros)
 	}
 	fps := b.AppendTo(nil)
 	if len(fps) != b.n {
-		return fmt.Errorf("%w: block breaks off after fingerprint %d of %d",
+		return fmt.Errorf("%w: block ends after fingerprint %d of %d",
 			fault.ErrCorrupt, len(fps), b.n)
 	}
 	for i := 1; i < len(fps); i++ {
@@ -115,37 +115,36 @@ func (b *Block) Verify() error {
 	return nil
 }
 
-var errContent = errors.New("fingerprints do not make a block")
+var errContent = errors.New("invalid fingerprints for a block")
 
-// Append appends a block of 1 to 32000 strictly ascending fingerprints, without postings.
-func Append(dst []byte, fps []uint64) ([]byte, error) {
+// Encode returns a block of 1 to 32000 strictly ascending fingerprints, without postings.
+func Encode(fps []uint64) ([]byte, error) {
 	if len(fps) == 0 || len(fps) > MaxLen {
-		return dst, fmt.Errorf("%w: %d of them, not 1 to %d", errContent, len(fps), MaxLen)
+		return nil, fmt.Errorf("%w: %d fingerprints, not 1 to %d", errContent, len(fps), MaxLen)
 	}
 	for i := 1; i < len(fps); i++ {
 		if fps[i-1] >= fps[i] {
-			return dst, fmt.Errorf("%w: %016x follows %016x", errContent, fps[i], fps[i-1])
+			return nil, fmt.Errorf("%w: %016x follows %016x", errContent, fps[i], fps[i-1])
 		}
 	}
-	return appendEliasFano(dst, fps, 0), nil
+	return appendEliasFano(nil, fps, 0), nil
 }
 
 // Positions returns a range of positions, from (inclusive) to to (exclusive), that contains all
-// fingerprints from first to last. The range may contain a few others at both ends, which differ
-// from first or last only in their low bits. A caller that needs few of many fingerprints compares
-// their low bits with AppendNear, which need no exact ends, and calls At for the near ones. ok is
-// false if the low bits are too few to distinguish fingerprints. The caller must then use
-// AppendRange.
+// fingerprints from first to last. At both ends, the range may contain a few other fingerprints,
+// which differ from first or last only in their low bits. A caller that needs few of many
+// fingerprints passes the range to AppendNear, and calls At for the near positions. ok is false if
+// the low bits are too few to distinguish fingerprints. The caller must then use AppendRange.
 func (b *Block) Positions(first, last uint64) (from, to int, ok bool) {
-	if b.width < minTellingLows {
+	if b.width < minNearWidth {
 		return 0, 0, false
 	}
 	r := b.eliasFanoRange(first, last)
 	return r.from, r.to, true
 }
 
-// minTellingLows is the width of low bits from which comparing them is useful.
-const minTellingLows = 16
+// minNearWidth is the smallest width of low bits for which comparing them is useful.
+const minNearWidth = 16
 
 // Prefetch begins to load the low bits of these positions into the cache of the processor.
 func (b *Block) Prefetch(from, to int) {

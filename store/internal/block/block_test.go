@@ -161,7 +161,7 @@ func TestBlock(t *testing.T) {
 // TestBlockAllocations tests that reading a range allocates only the result.
 func TestBlockAllocations(t *testing.T) {
 	fps := sparseValues(200, 100_000_000, 3)
-	data, err := Append(nil, fps)
+	data, err := Encode(fps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,9 +178,9 @@ func TestBlockAllocations(t *testing.T) {
 	}
 }
 
-func TestBlockRefuses(t *testing.T) {
+func TestInvalidInput(t *testing.T) {
 	for _, fps := range [][]uint64{nil, {2, 1}, {5, 5}, make([]uint64, MaxLen+1)} {
-		if _, err := Append(nil, fps); !errors.Is(err, errContent) {
+		if _, err := Encode(fps); !errors.Is(err, errContent) {
 			t.Errorf("block of %d fingerprints: %v", len(fps), err)
 		}
 	}
@@ -192,11 +192,11 @@ func TestBlockRefuses(t *testing.T) {
 		}
 	}
 	if err := w.Add(1); err == nil {
-		t.Error("a fingerprint without a posting was taken")
+		t.Error("a fingerprint without a posting was accepted")
 	}
 	first, again := w.AddPosting(9, NewIDs(1)), w.AddPosting(9, NewIDs(2))
 	if first != nil || !errors.Is(again, errContent) {
-		t.Errorf("one fingerprint twice: %v, %v", first, again)
+		t.Errorf("the same fingerprint twice: %v, %v", first, again)
 	}
 	for i, err := range []error{w.Flush(), w.Flush(), w.AddPosting(10, NewIDs(2))} {
 		if !errors.Is(err, full) {
@@ -228,8 +228,8 @@ func TestBlockGolden(t *testing.T) {
 	}
 }
 
-// TestBrokenBlocks changes one thing of a valid block, or cuts it off. Open must refuse it, or
-// Verify must find the damage.
+// TestBrokenBlocks changes one field of a valid block, or truncates the block. Open or Verify must
+// return ErrCorrupt.
 func TestBrokenBlocks(t *testing.T) {
 	fps := []uint64{0x0123456789abcdef, 0x0123456789abcdf0, 0x4000000000000000}
 	set := func(at int, to ...byte) func([]byte) []byte {
@@ -246,9 +246,9 @@ func TestBrokenBlocks(t *testing.T) {
 		name   string
 		block  []byte
 		change func([]byte) []byte
-		opens  bool // and only Verify finds out
+		opens  bool // only Verify returns an error
 	}{
-		{"a byte more", bare, more, false},
+		{"an additional byte", bare, more, false},
 		{"unknown codec", bare, set(0, 3), false},
 		{"no low bits", bare, set(1, 0), false},
 		{"58 low bits", bare, set(1, 58), false},
@@ -265,8 +265,8 @@ func TestBrokenBlocks(t *testing.T) {
 			0xff, 0xff, 1), true},
 		{"postings, ID 0", posted, set(slots+1, 0), true},
 		{"postings, more lists than fingerprints", posted, set(slots+2, 4), true},
-		{"postings, a list less", posted, set(slots+2, 0), true},
-		{"postings, a list more", posted, set(slots+2, 2), true},
+		{"postings, too few lists", posted, set(slots+2, 0), true},
+		{"postings, too many lists", posted, set(slots+2, 2), true},
 		{"postings, ends too wide", posted, set(slots+3, 58), true},
 		{"postings, a byte after the list", posted, more, true},
 		{"postings, a list of two fingerprints", pack(t, 0, fps,
@@ -289,6 +289,6 @@ func TestBrokenBlocks(t *testing.T) {
 	}
 	b, err := open(bare)
 	if _, none := b.Posting(0); err != nil || !errors.Is(none, errNoPostings) {
-		t.Errorf("posting of a block without: %v, %v", none, err)
+		t.Errorf("posting of a block without postings: %v, %v", none, err)
 	}
 }

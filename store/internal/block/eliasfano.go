@@ -21,14 +21,14 @@ const (
 	// At least this many bytes follow the unary part, so that its last word can be
 	// loaded at once.
 	eliasFanoMinLows = 7
-	// MaxLen is the number of fingerprints of a block: count and zeros have
-	// two bytes each, and there are at most 2 zeros a fingerprint and 128 more.
+	// MaxLen is the largest number of fingerprints in a block. The fields count and zeros have two
+	// bytes each, and a block has at most 2 zeros per fingerprint and 128 more.
 	MaxLen = 32000
 )
 
 // lowWidth returns floor(log2(span/n)), within 1 to 57. This width minimizes the size of the
-// block: one bit more saves less than one bit of zeros per fingerprint, and one bit less
-// costs at least one. There are 1 to 2 zeros per fingerprint.
+// block: a wider field saves less than one zero per fingerprint, and a narrower field costs at
+// least one. The block then has 1 to 2 zeros per fingerprint.
 func lowWidth(n int, first, last uint64) uint {
 	span := last - first
 	width := bits.Len64(span) - bits.Len64(uint64(n))
@@ -47,7 +47,7 @@ func eliasFanoSize(n int, first, last uint64) int {
 		max(packedSize(n, width), eliasFanoMinLows)
 }
 
-// appendEliasFano appends the block's fingerprints: at least one, strictly ascending.
+// appendEliasFano appends the encoding of at least one, strictly ascending fingerprints.
 func appendEliasFano(dst []byte, fps []uint64, flags byte) []byte {
 	first, last := fps[0], fps[len(fps)-1]
 	width := lowWidth(len(fps), first, last)
@@ -120,7 +120,7 @@ func (b *Block) low(i int) uint64 { return packedField(b.data[b.lows:], i, b.wid
 type positions struct {
 	from, to int
 	bit      uint
-	stop     uint // the 0 after the bucket of the last one
+	stop     uint // the 0 that ends the bucket of the last fingerprint
 }
 
 // eliasFanoRange finds the fingerprints from first to last, inclusive.
@@ -131,11 +131,11 @@ func (b *Block) eliasFanoRange(first, last uint64) positions {
 		return positions{}
 	}
 	high, words := b.unary()
-	word, before := 0, uint64(0) // and the zeros before word
+	word, before := 0, uint64(0) // before: the zeros before word
 	r := positions{to: b.n}
-	stop := uint(b.n) + uint(b.zeros) // the 0 after the last bucket
+	stop := uint(b.n) + uint(b.zeros) // the 0 that ends the last bucket
 	if lo > b.bucket {
-		// Its bucket begins after the zero that ends the previous bucket.
+		// The bucket lo begins after the zero that ends the previous bucket.
 		var zero uint
 		rank := lo - b.bucket
 		if zero, word, before = selectZero(high, words, 0, 0, rank-1); zero > stop {
@@ -150,14 +150,14 @@ func (b *Block) eliasFanoRange(first, last uint64) positions {
 		stop = min(zero, stop)
 		r.to = int(stop - uint(rank))
 	}
-	r.to = min(r.to, b.n) // broken bits may claim more
+	r.to = min(r.to, b.n) // corrupt bits can yield more
 	r.stop = stop
 	return r
 }
 
-// selectZero returns the position of the zero that has rank zeros before it, and the place
-// at which the search for a later zero begins. If there is no such zero, the position is
-// after all words.
+// selectZero returns the position of the zero that has rank zeros before it, its word, and the
+// number of zeros before that word, from which a search for a later zero can continue. If no such
+// zero exists, the position is after all words.
 func selectZero(
 	high []byte, words, word int, before, rank uint64,
 ) (bit uint, at int, zeros uint64) {
@@ -172,7 +172,8 @@ func selectZero(
 	return uint(words)*64 + 1, word, before
 }
 
-// trim removes the fingerprints outside of the range from the buckets at its ends.
+// trim removes the fingerprints that are not from first to last, which are in the first and the
+// last bucket of r.
 func (b *Block) trim(r *positions, first, last uint64) {
 	high := b.data[b.high:]
 	mask := b.lowMask()
@@ -192,7 +193,7 @@ func (b *Block) trim(r *positions, first, last uint64) {
 
 func isSet(bitmap []byte, bit uint) bool { return bitmap[bit>>3]>>(bit&7)&1 != 0 }
 
-// appendPositions decodes the fingerprints at these positions.
+// appendPositions decodes and appends the fingerprints at the positions r.
 func (b *Block) appendPositions(dst []uint64, r positions) []uint64 {
 	if r.from >= r.to {
 		return dst
@@ -214,7 +215,7 @@ func (b *Block) appendPositions(dst []uint64, r positions) []uint64 {
 			}
 		}
 		if word++; word >= words {
-			return dst[:begin+i] // broken bits: fewer ones than fingerprints
+			return dst[:begin+i] // corrupt bits: fewer ones than fingerprints
 		}
 		ones = binary.LittleEndian.Uint64(high[word*8:])
 	}
@@ -233,5 +234,5 @@ func (b *Block) At(i int) uint64 {
 		}
 		before += n
 	}
-	return b.Last() // broken bits
+	return b.Last() // corrupt bits: fewer ones than fingerprints
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// sparseValues returns n consecutive values of a table that has total random ones.
+// sparseValues returns n consecutive values of a table of total random values.
 func sparseValues(n, total int, seed uint64) []uint64 {
 	random := rand.New(rand.NewPCG(seed, 0))
 	mean := math.Exp2(64) / float64(total)
@@ -23,8 +23,8 @@ func sparseValues(n, total int, seed uint64) []uint64 {
 	return values
 }
 
-// FuzzBlock tests that no input causes a panic. All methods must read the same from a block that
-// Verify accepts.
+// FuzzBlock tests that no input causes a panic. If Verify accepts a block, all methods must return
+// the same fingerprints.
 func FuzzBlock(f *testing.F) {
 	for _, fps := range [][]uint64{
 		{0}, {math.MaxUint64}, {0, math.MaxUint64}, {1 << 62, 1 << 63}, {1, 2, 3, 4, 5, 6, 7},

@@ -17,8 +17,8 @@ const (
 	idsRoaring = 0x02
 )
 
-// maxInline is the number of IDs above which a list is written as a bitmap. A bitmap of
-// scattered IDs has about 30 bytes and 2 bytes per ID. An inline ID has 1 to 5 bytes.
+// maxInline is the largest number of IDs that are written inline; more IDs are written as a bitmap.
+// A bitmap of scattered IDs has about 30 bytes and 2 bytes per ID. An inline ID has 1 to 5 bytes.
 const maxInline = 32
 
 // IDs is the set of the document IDs of a posting. The zero value is the empty set. An IDs is
@@ -28,7 +28,7 @@ type IDs struct {
 	bitmap *roaring64.Bitmap // instead of inline
 }
 
-// NewIDs returns the set of the given IDs, in any order. It takes over the slice.
+// NewIDs returns the set of the given IDs, in any order. It keeps and sorts the slice.
 func NewIDs(ids ...uint64) IDs {
 	if len(ids) > 1 {
 		slices.Sort(ids)
@@ -45,7 +45,7 @@ func (s IDs) Len() int {
 	return len(s.inline)
 }
 
-// Empty reports whether the set is empty, without counting.
+// Empty reports whether the set is empty. It is faster than Len.
 func (s IDs) Empty() bool {
 	if s.bitmap != nil {
 		return s.bitmap.IsEmpty()
@@ -100,7 +100,7 @@ func (s IDs) Iterator() func() (uint64, bool) {
 	}
 }
 
-// Union returns the IDs of both sets.
+// Union returns the union of both sets.
 func (s IDs) Union(other IDs) IDs {
 	if s.Empty() {
 		return other
@@ -140,7 +140,7 @@ func (s IDs) WithoutAll(removed *roaring64.Bitmap) IDs {
 	return IDs{inline: rest}
 }
 
-// shrunk returns the set in the form in which it is written.
+// shrunk returns the set in the form in which encode writes it.
 func (s IDs) shrunk() IDs {
 	switch {
 	case s.bitmap != nil && s.Len() <= maxInline:
@@ -153,29 +153,26 @@ func (s IDs) shrunk() IDs {
 	return s
 }
 
-// Append appends the encoding of docs/format.md, which DecodeIDs decodes.
-func (s IDs) Append(dst []byte) ([]byte, error) {
+// encode returns the encoding of docs/format.md, which decodeIDs decodes.
+func (s IDs) encode() ([]byte, error) {
 	s = s.shrunk()
 	if s.bitmap == nil {
-		dst = append(dst, idsInline)
+		list := []byte{idsInline}
 		previous := uint64(0)
 		for _, id := range s.inline {
-			dst = binary.AppendUvarint(dst, id-previous)
+			list = binary.AppendUvarint(list, id-previous)
 			previous = id
 		}
-		return dst, nil
+		return list, nil
 	}
 	bitmap := s.bitmap.Clone() // other goroutines may read s.bitmap
 	bitmap.RunOptimize()
 	encoded, err := bitmap.ToPortableBytes()
-	if err != nil {
-		return nil, err
-	}
-	return append(append(dst, idsRoaring), encoded...), nil
+	return append([]byte{idsRoaring}, encoded...), err
 }
 
-// DecodeIDs decodes the result of Append. The set does not refer to src.
-func DecodeIDs(src []byte) (IDs, error) {
+// decodeIDs decodes the result of encode. The set does not refer to src.
+func decodeIDs(src []byte) (IDs, error) {
 	if len(src) == 0 {
 		return IDs{}, fmt.Errorf("%w: empty ID list", fault.ErrCorrupt)
 	}
@@ -194,7 +191,7 @@ func decodeInline(src []byte) (IDs, error) {
 	for len(src) > 0 {
 		gap, n := binary.Uvarint(src)
 		if n <= 0 || gap == 0 || previous+gap < previous {
-			return IDs{}, fmt.Errorf("%w: ID list breaks off after ID %d",
+			return IDs{}, fmt.Errorf("%w: ID list is invalid after ID %d",
 				fault.ErrCorrupt, previous)
 		}
 		previous += gap
@@ -217,7 +214,7 @@ func decodeRoaring(src []byte) (IDs, error) {
 		return IDs{}, fmt.Errorf("%w: ID bitmap has %d bytes too many", fault.ErrCorrupt,
 			len(src)-int(n))
 	case bitmap.Contains(0):
-		return IDs{}, fmt.Errorf("%w: ID bitmap holds ID 0", fault.ErrCorrupt)
+		return IDs{}, fmt.Errorf("%w: ID bitmap contains ID 0", fault.ErrCorrupt)
 	}
 	return IDs{bitmap: bitmap}, nil
 }

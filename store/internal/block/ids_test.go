@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawIDs draws a list of distinct IDs, shorter or longer than the length from which a bitmap is
-// used. The IDs are dense, scattered, or large.
+// drawIDs draws a list of distinct IDs. It is encoded inline or as a bitmap. The IDs are dense,
+// scattered, or large.
 func drawIDs(t *rapid.T, label string) []uint64 {
 	id := rapid.OneOf(
 		rapid.Uint64Range(1, 200),
@@ -35,7 +35,7 @@ func drawIDs(t *rapid.T, label string) []uint64 {
 
 func encodeIDs(t failer, ids IDs) []byte {
 	t.Helper()
-	encoded, err := ids.Append(nil)
+	encoded, err := ids.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestIDs(t *testing.T) {
 		if inline := encoded[0] == idsInline; inline != (len(a) <= maxInline) {
 			t.Fatalf("%d IDs have codec %d", len(a), encoded[0])
 		}
-		decoded, err := DecodeIDs(encoded)
+		decoded, err := decodeIDs(encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,19 +79,19 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-// TestAppendDoesNotChangeTheSet encodes and reads one IDs from several goroutines. With -race it
-// fails if Append changes the bitmap. Without -race it compares the containers.
-func TestAppendDoesNotChangeTheSet(t *testing.T) {
+// TestEncodeDoesNotChangeSet encodes and reads the same set from several goroutines. With -race it
+// fails if encode changes the bitmap. Without -race it compares the containers.
+func TestEncodeDoesNotChangeSet(t *testing.T) {
 	bitmap := roaring64.New()
 	for id := range uint64(5000) {
-		bitmap.Add(1 + id) // a run, which is not encoded as one yet
+		bitmap.Add(1 + id) // a run that the bitmap does not store as a run yet
 	}
 	ids := IDs{bitmap: bitmap}
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if value, err := ids.Append(nil); err != nil || len(value) > 100 {
-				t.Errorf("%d bytes, %v: a run is not encoded as one", len(value), err)
+			if value, err := ids.encode(); err != nil || len(value) > 100 {
+				t.Errorf("%d bytes, %v: the run is not encoded as a run", len(value), err)
 			}
 			if n := ids.Len(); n != 5000 {
 				t.Errorf("%d IDs", n)
@@ -100,11 +100,11 @@ func TestAppendDoesNotChangeTheSet(t *testing.T) {
 	}
 	group.Wait()
 	if bitmap.HasRunCompression() {
-		t.Error("Append changed the bitmap")
+		t.Error("encode changed the bitmap")
 	}
 }
 
-func TestIDsAreRefused(t *testing.T) {
+func TestDecodeInvalidIDs(t *testing.T) {
 	holdsZero, err := roaring64.BitmapOf(0).ToPortableBytes()
 	if err != nil {
 		t.Fatal(err)
@@ -114,28 +114,28 @@ func TestIDsAreRefused(t *testing.T) {
 		bitmap.Add(3*id + 1)
 	}
 	swapped := encodeIDs(t, IDs{bitmap: bitmap}) // two bytes per ID at its end
-	if _, err := DecodeIDs(swapped); err != nil || swapped[0] != idsRoaring {
+	if _, err := decodeIDs(swapped); err != nil || swapped[0] != idsRoaring {
 		t.Fatal(swapped, err)
 	}
 	last := len(swapped) - 2
 	swapped[last], swapped[last-2] = swapped[last-2], swapped[last]
 	for what, value := range map[string]string{
-		"IDs do not ascend":    string(swapped),
-		"empty":                "",
-		"unknown codec":        "\x04\x01",
-		"a change":             "\x03\x01\x01\x01",
+		"IDs do not ascend": string(swapped),
+		"empty":             "",
+		"unknown codec":     "\x03\x01\x01\x01",
+
 		"ID 0":                 "\x01\x00",
 		"an ID twice":          "\x01\x05\x00",
-		"a varint breaks off":  "\x01\x80",
+		"a truncated varint":   "\x01\x80",
 		"a varint overflows":   "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
 		"IDs overflow":         "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01",
-		"bitmap breaks off":    "\x02\x01\x00\x00",
+		"a truncated bitmap":   "\x02\x01\x00\x00",
 		"four billion buckets": "\x02\xff\xff\xff\xff\x00\x00\x00\x00\x00",
 		"2^63 buckets":         "\x02\x00\x00\x00\x00\x00\x00\x00\x80\x00",
 		"bitmap with ID 0":     "\x02" + string(holdsZero),
 		"bytes after a bitmap": "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 	} {
-		if ids, err := DecodeIDs([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
+		if ids, err := decodeIDs([]byte(value)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: %v, %v", what, ids, err)
 		}
 	}
@@ -152,7 +152,7 @@ func FuzzDecodeIDs(f *testing.F) {
 	f.Add(encodeIDs(f, NewIDs(many[2:]...)))
 	f.Add(encodeIDs(f, NewIDs(many...)))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		ids, err := DecodeIDs(value)
+		ids, err := decodeIDs(value)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func FuzzDecodeIDs(f *testing.F) {
 		if len(list) != ids.Len() || slices.Contains(list, 0) || !slices.IsSorted(list) {
 			t.Fatalf("%x is %v", value, list)
 		}
-		again, err := DecodeIDs(encodeIDs(t, ids))
+		again, err := decodeIDs(encodeIDs(t, ids))
 		if err != nil || !slices.Equal(slices.Collect(again.All()), list) {
 			t.Fatalf("%v reads back as %v, %v", list, again, err)
 		}

@@ -6,21 +6,23 @@ import (
 	"unsafe"
 )
 
-// Comparison compares low bits with a fingerprint. It is not safe for concurrent use.
+// Comparison compares the low bits of fingerprints with a fingerprint. It is not safe for
+// concurrent use.
 //
-// Eight low bits of a width take that many bytes together, so each of them has the same place in
-// every group of eight, and needs no shift: it is compared in the word around it.
+// The low bits of eight fingerprints occupy as many bytes as the width has bits. So field i of
+// every such group has the same place, and is compared without a shift in the 8-byte word around
+// it.
 type Comparison struct {
 	fp uint64
 	k  int
 
-	// The rest depends on width, which is 0 before the first block.
+	// These fields depend on width, which is 0 before the first block.
 	width   uint
-	places  [8]uintptr // of the words in a group
-	queries [8]uint64  // the low bits of fp, as they lie in the words
-	masks   [8]uint64
-	bytes   [8]uint64 // the places of the bytes of each word, a byte each
-	group   uint64    // the bytes of a group, as the bits of a mask
+	places  [8]uintptr // offsets of the words in a group
+	queries [8]uint64  // the low bits of fp, at their places in the words
+	masks   [8]uint64  // the bits of the fields in the words
+	bytes   [8]uint64  // the offsets of the 8 bytes of each word, for VPERMB
+	group   uint64     // a mask with one bit per byte of a group
 }
 
 // Begin begins a comparison. Fingerprints that differ from fp in at most k bits are near.
@@ -30,7 +32,7 @@ func (c *Comparison) Begin(fp uint64, k int) {
 	}
 }
 
-// prepare prepares the comparison for low bits of a width.
+// prepare sets the fields that depend on the width of the low bits.
 func (c *Comparison) prepare(width uint) {
 	c.width, c.group = width, ^uint64(0)>>(maxPacked-width)
 	up := (64 - width) & 63
@@ -43,7 +45,7 @@ func (c *Comparison) prepare(width uint) {
 	}
 }
 
-// firstBytes has the places of the first eight bytes, the first in the lowest byte.
+// firstBytes has the offsets of the first eight bytes of a group, the first in the lowest byte.
 const firstBytes = 0x0706050403020100
 
 // AppendNear appends the positions between from (inclusive) and to (exclusive) whose low bits are
@@ -61,19 +63,19 @@ func (b *Block) AppendNear(dst []int, from, to int, c *Comparison) []int {
 	return dst
 }
 
-// manyLows is the number of fingerprints from which prepare pays. It is above 8, so that the last
-// complete group of eight ends after the first fingerprint.
+// manyLows is the smallest number of fingerprints for which prepare pays. It is above 8, so that
+// the last complete group of eight ends after the first fingerprint.
 const manyLows = 16
 
 // appendNearEights is AppendNear for groups of eight positions. It stops after the last complete
-// group, or after the group that contains to, and returns the end.
+// group of the block, or after the group that contains to, and returns the end of that group.
 func (b *Block) appendNearEights(dst []int, from, to int, c *Comparison) (near []int, end int) {
 	lows, width := b.data[b.lows:b.end], int(b.width)
 	if c.width != b.width {
 		c.prepare(b.width)
 	}
-	// The bytes exist: openEliasFano checks this for positions below Len, and last for groups of
-	// eight.
+	// All bytes that passFar reads exist: openEliasFano checks the length of the low bits, and last
+	// excludes a group that is not complete.
 	last := min((to+7)/8, (len(lows)-7)/width)
 	start := unsafe.Pointer(unsafe.SliceData(lows))
 	for group := from / 8; group < last; group++ {
@@ -88,12 +90,13 @@ func (b *Block) appendNearEights(dst []int, from, to int, c *Comparison) (near [
 	return dst, 8 * last
 }
 
-// passFarWords returns the number of groups from eights on before the first one with near low bits,
-// and which of its low bits are near. It looks at n groups. If none of them is near, it returns n.
+// passFarWords searches n groups, of which the first begins at eights, for a group with near low
+// bits. It returns the number of groups before this group, and a bit per field of the group that is
+// near. If it finds no group, it returns n and 0.
 func (c *Comparison) passFarWords(eights unsafe.Pointer, n int) (passed int, near uint8) {
 	k := c.k
 	for ; passed < n; passed++ {
-		// without a loop: that would take a fifth longer
+		// unrolled: a loop takes a fifth longer
 		if c.distance(eights, 0) <= k {
 			near |= 1 << 0
 		}

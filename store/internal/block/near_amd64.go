@@ -18,7 +18,7 @@ func (c *Comparison) passFar(eights unsafe.Pointer, n int) (passed int, near uin
 	return c.passFarWords(eights, n)
 }
 
-// passFarVectors is passFarWords with a vector per group.
+// passFarVectors is passFarWords with one vector per group.
 //
 //go:noescape
 func passFarVectors(c *Comparison, eights unsafe.Pointer, n int) (passed int, near uint8)

@@ -10,11 +10,11 @@ import (
 )
 
 // The postings of a block follow its fingerprints (docs/format-blocks.md). Each fingerprint
-// has a slot of the same width. Nearly every fingerprint has one document, so a slot holds
-// the document's ID minus the smallest such ID of the block. The highest values of a slot
-// are numbers of ID lists, for fingerprints with several documents.
+// has a slot of the same width. If the fingerprint has one document, as nearly every fingerprint,
+// the slot contains the document's ID minus the smallest such ID of the block. If the fingerprint
+// has several documents, the slot contains one of the highest values, which stand for ID lists.
 
-// maxID is the largest ID that a block can hold. One load reads a slot.
+// maxID is the largest ID that a block can contain, so that one 8-byte load reads any slot.
 const maxID = 1<<(maxPacked-1) - 1
 
 // slotLayout determines the size of the postings of a block.
@@ -39,7 +39,7 @@ func (s slotLayout) with(p posting) slotLayout {
 	return s
 }
 
-// slotWidth returns the width of a slot, in which the highest values remain for the lists.
+// slotWidth returns the width of a slot. Its highest values are reserved for the lists.
 func (s *slotLayout) slotWidth() uint {
 	return uint(bits.Len64(s.high - s.low + uint64(s.lists)))
 }
@@ -66,7 +66,7 @@ type posting struct {
 
 var (
 	errNoPostings     = errors.New("block has no postings")
-	errBrokenPostings = fmt.Errorf("%w: lengths in the postings of a block do not fit",
+	errBrokenPostings = fmt.Errorf("%w: inconsistent lengths in the postings of a block",
 		fault.ErrCorrupt)
 	errPosting = errors.New("posting does not fit in a block")
 )
@@ -88,7 +88,7 @@ func newPosting(ids IDs) (posting, error) {
 	if ids.bitmap == nil && len(ids.inline) == 1 {
 		return posting{single: first}, nil
 	}
-	list, err := ids.Append(nil)
+	list, err := ids.encode()
 	return posting{list: list}, err
 }
 
@@ -133,19 +133,19 @@ func appendPostings(dst []byte, postings []posting) []byte {
 	return dst
 }
 
-// Postings are the parts of the postings of a block.
+// Postings are the postings of a block.
 type Postings struct {
 	n        int
 	width    uint   // of a slot
 	low      uint64 // the ID that slot value 0 stands for
-	lists    uint64
+	lists    uint64 // number of lists
 	endWidth uint
-	slots    []byte // and 7 bytes before them
-	ends     []byte // likewise
-	values   []byte
+	slots    []byte // with the 7 bytes before them
+	ends     []byte // with the 7 bytes before them
+	values   []byte // the lists
 }
 
-// Postings finds the parts of the postings and checks their lengths.
+// Postings returns the postings of a block of table 0. It checks the lengths of their parts.
 func (b *Block) Postings() (p Postings, err error) {
 	if !b.HasPostings() {
 		return p, errNoPostings
@@ -155,7 +155,7 @@ func (b *Block) Postings() (p Postings, err error) {
 		return p, errBrokenPostings
 	}
 	p.n, p.width = b.n, uint(src[0])
-	var low, lists int // their bytes
+	var low, lists int // number of bytes of p.low and p.lists
 	p.low, low = binary.Uvarint(src[1:])
 	if low <= 0 || p.low > maxID {
 		return p, errBrokenPostings
@@ -172,7 +172,7 @@ func (b *Block) Postings() (p Postings, err error) {
 		p.endWidth = uint(src[at])
 		at++
 	}
-	// The fingerprints before the postings are more than 7 bytes.
+	// The fingerprints before the postings have more than 7 bytes.
 	slots := b.end + at
 	ends := slots + packedSize(b.n, p.width)
 	values := ends + packedSize(int(p.lists), p.endWidth)
@@ -183,7 +183,7 @@ func (b *Block) Postings() (p Postings, err error) {
 	return p, nil
 }
 
-// at returns the only ID of posting i, or the number of its list.
+// at returns the only ID of posting i, or, if isList, the number of its list.
 func (p *Postings) at(i int) (single, list uint64, isList bool) {
 	slot := uint64(0)
 	if p.width > 0 {
@@ -207,8 +207,8 @@ func (p *Postings) list(i uint64) ([]byte, error) {
 	return p.values[begin:end], nil
 }
 
-// Posting returns the documents of the fingerprint at position i, 0 to Len()-1.
-// Only blocks of table 0 have postings. It decodes no other posting.
+// Posting returns the IDs of the fingerprint at position i, from 0 to Len()-1. Only blocks of table
+// 0 have postings. Posting decodes no other posting.
 func (b *Block) Posting(i int) (IDs, error) {
 	p, err := b.Postings()
 	if err != nil {
@@ -217,7 +217,7 @@ func (b *Block) Posting(i int) (IDs, error) {
 	return p.IDs(i)
 }
 
-// IDs returns the documents of the fingerprint at position i.
+// IDs returns the IDs of the fingerprint at position i.
 func (p *Postings) IDs(i int) (IDs, error) {
 	single, list, isList := p.at(i)
 	if !isList && single == 0 {
@@ -230,11 +230,11 @@ func (p *Postings) IDs(i int) (IDs, error) {
 	if err != nil {
 		return IDs{}, err
 	}
-	return DecodeIDs(encoded)
+	return decodeIDs(encoded)
 }
 
-// verifyPostings also checks that each list belongs to one fingerprint, and that no bytes
-// follow the last list.
+// verifyPostings decodes all postings. It also checks that each list belongs to one fingerprint,
+// and that no bytes follow the last list.
 func (b *Block) verifyPostings() error {
 	p, err := b.Postings()
 	if err != nil {
@@ -258,7 +258,7 @@ func (b *Block) verifyPostings() error {
 		if err != nil {
 			return err
 		}
-		ids, err := DecodeIDs(encoded)
+		ids, err := decodeIDs(encoded)
 		if err != nil {
 			return fmt.Errorf("posting %d of a block: %w", i, err)
 		}

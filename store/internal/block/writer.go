@@ -8,13 +8,13 @@ import (
 // defaultBytes is the size of a block in the paper (section 3.2).
 const defaultBytes = 1024
 
-// maxBytes limits the lengths inside a block to two bytes.
+// With maxBytes, the lengths inside a block need at most two bytes.
 const minBytes, maxBytes = 64, 1 << 15
 
 // Options configures a Writer.
 type Options struct {
-	// the largest size of a block of several fingerprints, within 64 to 32768; 1024, as in the
-	// paper, if 0
+	// Bytes is the largest size of a block of several fingerprints, from 64 to 32768. If it is 0,
+	// the size is 1024, as in the paper.
 	Bytes    int
 	Postings bool // blocks of table 0
 }
@@ -28,7 +28,7 @@ type Writer struct {
 	postings []posting
 	layout   slotLayout
 	block    []byte
-	entries  uint64 // taken so far
+	entries  uint64 // fingerprints added so far
 	err      error
 }
 
@@ -45,16 +45,16 @@ func NewWriter(opts Options, emit func(last uint64, block []byte) error) *Writer
 // Add adds the next fingerprint of a table without postings.
 func (w *Writer) Add(fp uint64) error {
 	if w.opts.Postings {
-		return errors.New("fingerprint without its posting")
+		return errors.New("fingerprint without posting in a table with postings")
 	}
 	return w.add(fp, posting{})
 }
 
-// AddPosting adds the next fingerprint of a table with postings, and its documents, at
+// AddPosting adds the next fingerprint of a table with postings, and the IDs of its documents, at
 // least one.
 func (w *Writer) AddPosting(fp uint64, ids IDs) error {
 	if !w.opts.Postings {
-		return errors.New("posting in a table that has none")
+		return errors.New("posting in a table without postings")
 	}
 	p, err := newPosting(ids)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *Writer) add(fp uint64, p posting) error {
 }
 
 // Flush emits the current block, if it has fingerprints. It must be called after the last
-// fingerprint. It returns the error of emit, as does every later call.
+// fingerprint. It returns the error of emit, as does every later call of Add, AddPosting and Flush.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.fps) == 0 {
 		return w.err

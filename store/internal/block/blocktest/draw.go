@@ -1,5 +1,5 @@
-// Package blocktest draws fingerprints and postings for tests of blocks and of packed tables. They
-// fit in a block.
+// Package blocktest draws fingerprints and postings for tests of blocks and packed tables. A block
+// can contain any of them.
 package blocktest
 
 import (
@@ -43,7 +43,7 @@ func Fingerprints(t *rapid.T, most int) []uint64 {
 	return slices.Compact(fps)
 }
 
-// Range draws borders at, near and far from fingerprints.
+// Range draws a range whose ends are equal to, close to, or far from fingerprints.
 func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 	border := func(name string) uint64 {
 		fp := rapid.SampledFrom(fps).Draw(t, name)
@@ -56,10 +56,10 @@ func Range(t *rapid.T, fps []uint64) (first, last uint64) {
 		first = first >> width << width
 		last = first | (1<<width - 1)
 	}
-	return first, last // sometimes in the wrong order
+	return first, last // first can be larger than last
 }
 
-// InRange returns the fingerprints of a range, and the place of the first.
+// InRange returns the fingerprints of a range, and the position of the first one.
 func InRange(fps []uint64, first, last uint64) (found []uint64, at int) {
 	at, _ = slices.BinarySearch(fps, first)
 	end := at
@@ -69,7 +69,7 @@ func InRange(fps []uint64, first, last uint64) (found []uint64, at int) {
 	return fps[at:end], at
 }
 
-// Postings draws n postings. Some have one ID, others several. Some IDs are large.
+// Postings draws n sets of one or several IDs, some of them large.
 func Postings[IDs any](t *rapid.T, random *rand.Rand, n int, newIDs func(...uint64) IDs) []IDs {
 	several := rapid.SampledFrom([]int{0, 1, 10, 100}).Draw(t, "% several")
 	most := rapid.SampledFrom([]uint64{1, 300, 1e8, 1<<56 - 1}).Draw(t, "largest ID")
