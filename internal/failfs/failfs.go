@@ -2,10 +2,9 @@
 // process if it cannot write to its log, its MANIFEST, a marker or a directory. It uses freed
 // memory if Open fails late. It repeats a failed flush forever.
 //
-// If an operation gets such an error, it does not return, and no later operation changes the disk.
-// The database has then stopped. Reads continue from what Pebble has in memory. Callers call Pebble
-// through Do, which returns fault.ErrFailed once the database has stopped. After CloseDB the
-// directory can be opened again.
+// After such an error, the operation does not return, and no later operation changes the disk: the
+// database has stopped. Pebble can still read. Callers call Pebble through Do, which returns
+// fault.ErrFailed once the database has stopped. After CloseDB the directory can be opened again.
 //
 // TestPebbleVersion lists the properties of Pebble that the package depends on.
 package failfs
@@ -28,27 +27,27 @@ import (
 type FS struct {
 	vfs.FS
 	dir     string
-	tell    func(error) // is called with the cause before stopped is closed
+	onStop  func(error) // called with the cause before stopped is closed
 	once    sync.Once
 	stopped chan struct{}
 	cause   error // set before stopped is closed
 
 	opening  atomic.Bool
 	stalled  atomic.Bool  // a write waits for background work
-	excision sync.RWMutex // locked during an excision, for ever if Pebble does not return from it
+	excision sync.RWMutex // locked during an excision, which may never end if the database stops
 	copying  atomic.Pointer[context.Context]
 
-	using sync.RWMutex // read-locked during each operation on a file
-	mu    sync.Mutex
-	open  map[*file]struct{} // nil once Pebble is abandoned
-	made  []string           // tables and MANIFESTs that Open has made
-	named bool               // a marker may name one of them
+	using   sync.RWMutex // read-locked during each operation on a file
+	mu      sync.Mutex
+	open    map[*file]struct{} // nil once Pebble is abandoned
+	created []string           // tables and MANIFESTs that Open has created
+	named   bool               // a marker may name one of them
 }
 
-// New returns the file system for the database in dir. It calls failed with the cause if the
-// database stops.
-func New(fsys vfs.FS, dir string, failed func(error)) *FS {
-	f := &FS{FS: fsys, dir: dir, tell: failed, stopped: make(chan struct{}),
+// New returns the file system for the database in dir. If the database stops, it calls onStop with
+// the cause.
+func New(fsys vfs.FS, dir string, onStop func(error)) *FS {
+	f := &FS{FS: fsys, dir: dir, onStop: onStop, stopped: make(chan struct{}),
 		open: make(map[*file]struct{})}
 	f.opening.Store(true)
 	return f
@@ -71,7 +70,7 @@ func (f *FS) OpenDB(o *pebble.Options) (*pebble.DB, error) {
 	})
 	if f.hasStopped() {
 		f.abandon()
-		for _, name := range f.made {
+		for _, name := range f.created {
 			if !f.named {
 				// otherwise each attempt on a full disk would leave more files
 				_ = f.FS.Remove(name)
@@ -96,9 +95,9 @@ func (f *FS) CloseDB(db *pebble.DB) error {
 	return err
 }
 
-// Do calls Pebble. If the database has stopped, or stops during the call, then Do returns
-// ErrFailed, since the call may never return. After a stop, Do waits for the call as long as
-// patience.
+// Do calls Pebble. If the database has stopped, Do returns ErrFailed without calling Pebble. If the
+// database stops during the call, the call may never return: Do waits up to patience for the
+// result, and then returns ErrFailed.
 func (f *FS) Do(patience time.Duration, call func() error) error {
 	if err := f.Err(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (f *FS) Err() error {
 func (f *FS) Stop(cause error) {
 	f.once.Do(func() {
 		f.cause = cause
-		f.tell(cause)
+		f.onStop(cause)
 		close(f.stopped)
 	})
 }
@@ -145,7 +144,7 @@ func (f *FS) hasStopped() bool {
 }
 
 // abandon waits for the operations in progress and closes every file, so that the directory can be
-// opened again. No caller may read any more. Pebble's goroutines and memory stay until the process
+// opened again. Later reads do not return. Pebble's goroutines and memory remain until the process
 // ends.
 func (f *FS) abandon() {
 	f.using.Lock()
@@ -158,17 +157,18 @@ func (f *FS) abandon() {
 	f.open = nil
 }
 
-// Excise calls Pebble's IngestAndExcise. If Pebble cannot read a table of which it excises a part,
-// it takes the rest of that table for empty. So a failed read during the call stops the database
-// before Pebble can write the result to the MANIFEST.
+// Excise runs a call of Pebble's IngestAndExcise. If Pebble cannot read a table of which it excises
+// a part, it treats the rest of the table as empty. So a failed read during the call stops the
+// database before Pebble can write the result to the MANIFEST.
 func (f *FS) Excise(call func() error) error {
 	f.excision.Lock()
 	defer f.excision.Unlock()
 	return call()
 }
 
-// CloseIterator closes an iterator of Pebble. The last iterator of a version of the database needs
-// Pebble's lock, which an excision never releases if the database stops in it.
+// CloseIterator closes an iterator of Pebble. Closing the last iterator of a version of the
+// database needs a lock of Pebble, which an excision never releases if the database stops during
+// it.
 func (f *FS) CloseIterator(it io.Closer) error {
 	if f.excision.TryRLock() {
 		defer f.excision.RUnlock()
@@ -180,9 +180,9 @@ func (f *FS) CloseIterator(it io.Closer) error {
 	return nil
 }
 
-// lateScheduler lets no compaction begin before the database is open. Otherwise Open would wait
-// for the end of the compaction, which more than doubles its time after a crash. Periodic grants
-// serve a concurrency that changes, but the concurrency of the database is one.
+// lateScheduler delays compactions until the database is open. Otherwise Open would wait for the
+// end of a compaction, which more than doubles its time after a crash. Periodic grants are needed
+// only if the concurrency of compactions changes. Here it is always one.
 type lateScheduler struct {
 	pebble.CompactionScheduler
 	goroutines int
@@ -203,7 +203,7 @@ func (s *lateScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 
 func (s *lateScheduler) UpdateGetAllowedWithoutPermission() {}
 
-// begin starts the compaction that waits, if any: the end of a compaction starts the next one.
+// begin starts the waiting compaction, if any: Done, at the end of a compaction, starts the next.
 func (s *lateScheduler) begin() {
 	s.CompactionScheduler.Register(s.goroutines, s.db)
 	s.begun.Store(true)
@@ -222,8 +222,8 @@ type cleaner struct {
 // one level deeper than DeleteCleaner, whose methods win
 type keepsNoLogs struct{ pebble.ArchiveCleaner }
 
-// retryPause is the pause after a failure in the background. Pebble repeats the work at once,
-// without end.
+// retryPause is the pause after failed background work, which Pebble repeats immediately and
+// forever.
 const retryPause = 20 * time.Millisecond
 
 // eventListener returns a listener that stops the database if writes depend on background work that
@@ -232,7 +232,7 @@ const retryPause = 20 * time.Millisecond
 func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 	var flushed, logged atomic.Pointer[error]
 	return pebble.EventListener{
-		// not nil for an empty flush
+		// the flush of an empty memtable also has an error, but BackgroundError does not get it
 		FlushEnd: func(info pebble.FlushInfo) { flushed.Store(&info.Err) },
 		CompactionEnd: func(info pebble.CompactionInfo) {
 			if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) &&
@@ -249,7 +249,7 @@ func (f *FS) eventListener(logger pebble.Logger) pebble.EventListener {
 			}
 			time.Sleep(retryPause)
 		},
-		// the read returns the error; Pebble's default ends the process
+		// the read returns the error; Pebble's default listener ends the process
 		DataCorruption:  func(pebble.DataCorruptionInfo) {},
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { f.stalled.Store(true) },
 		WriteStallEnd:   func() { f.stalled.Store(false) },

@@ -36,13 +36,11 @@ var must = testenv.Must
 //   - Copy: Checkpoint panics if it cannot sync a directory, and holds no lock then;
 //   - file.reserve: zeros after the records of a log are its end, and Open flushes all logs
 //     before it creates one;
-//   - wrap: a checkpoint opens the logs that it copies once it has the list of them, and only
-//     the last one grows;
+//   - wrap: a checkpoint first lists the logs and then opens them, and only the last log grows;
 //   - cleaner: a cleaner that needs the contents of files keeps Pebble from overwriting logs;
 //
 // and run the tests of these properties: FatalFault, OpenWithEveryOperationFailing,
-// StatisticsOfATable, ZerosAfterLog, CheckpointWhileLogGrows, MissingOrCutTable,
-// Faults.
+// UnreadableStatistics, ZerosAfterLog, CheckpointWhileLogGrows, MissingOrCutTable, Faults.
 const pebbleVersion = "v2.1.7"
 
 func TestPebbleVersion(t *testing.T) {
@@ -65,10 +63,10 @@ func optionsOver(f *FS, logger pebble.Logger) *pebble.Options {
 	return &pebble.Options{FS: f, Logger: logger, EventListener: &pebble.EventListener{}}
 }
 
-// TestFileThatIsUsedAfterItWasAbandoned tests Pebble's calls after the database was abandoned,
-// for example between opening a file and reading its size. They must not reach a closed file,
-// whose descriptor may have been reused, and must not change the disk.
-func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
+// TestCallsAfterAbandon tests Pebble's calls after the database was abandoned, for example between
+// opening a file and reading its size. They must not reach a closed file, whose descriptor may have
+// been reused, and must not change the disk.
+func TestCallsAfterAbandon(t *testing.T) {
 	mem := vfs.NewMem()
 	fsys := New(mem, "store", func(error) {})
 	must(t, fsys.MkdirAll("store", 0o755))
@@ -94,7 +92,7 @@ func TestFileThatIsUsedAfterItWasAbandoned(t *testing.T) {
 	}
 	select {
 	case name := <-answered:
-		t.Errorf("a database that was abandoned answered %s", name)
+		t.Errorf("%s returned after the database was abandoned", name)
 	case <-time.After(20 * time.Millisecond):
 	}
 	must(t, f.Close())
@@ -116,10 +114,10 @@ func TestVitalFiles(t *testing.T) {
 	}
 }
 
-// TestCallThatIsUnderWay tests calls that run when the database stops. Do waits for a write, so
-// that the caller knows what became visible. It does not wait for a read. Later, it begins no call,
-// which might never return.
-func TestCallThatIsUnderWay(t *testing.T) {
+// TestStopDuringDo tests calls that run when the database stops. With patience, Do waits for a
+// write, so that the caller knows whether it became visible. Later, Do must not begin a call, which
+// might never return.
+func TestStopDuringDo(t *testing.T) {
 	for patience, want := range map[time.Duration]error{2 * time.Second: nil, 0: fault.ErrFailed} {
 		f := New(vfs.NewMem(), "ix", func(error) {})
 		err := f.Do(patience, func() error {
@@ -132,7 +130,7 @@ func TestCallThatIsUnderWay(t *testing.T) {
 		}
 		for range 100 {
 			if err := f.Do(patience, func() error {
-				t.Error("a call begins")
+				t.Error("Do began a call after the stop")
 				return nil
 			}); !errors.Is(err, fault.ErrFailed) {
 				t.Fatal(err)
@@ -184,9 +182,9 @@ func TestCloseIteratorWhileExcising(t *testing.T) {
 	close(lock)
 }
 
-// TestStatisticsOfATableThatCannotBeRead tests a table whose statistics are unreadable. Pebble
-// retries to read them. That must not keep a processor busy, fill the log or delay Close.
-func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
+// TestUnreadableStatistics tests a table whose statistics are unreadable. Pebble reads them again
+// and again. This must not keep a processor busy, fill the log or delay Close.
+func TestUnreadableStatistics(t *testing.T) {
 	mem := vfs.NewMem()
 	f := New(mem, "ix", func(error) {})
 	db, err := f.OpenDB(optionsOver(f, &linesLogger{}))
@@ -218,10 +216,10 @@ func TestStatisticsOfATableThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheBackground tests that a failed flush stops the database. A failed compaction
-// stops it only if a write waits for it. A flush without data, which FlushEnd also reports with
+// TestBackgroundErrors tests that a failed flush stops the database. A failed compaction stops it
+// only if a write waits for the compaction. A flush without data, which FlushEnd also reports with
 // an error, does not stop it.
-func TestErrorsInTheBackground(t *testing.T) {
+func TestBackgroundErrors(t *testing.T) {
 	failure := errors.New("no room")
 	for events, stops := range map[string]bool{
 		"flush,background": true, "empty flush": false, "compaction,background": false,

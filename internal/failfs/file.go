@@ -50,26 +50,26 @@ func (f *FS) changeTo(name string, do func() error) error {
 	})
 }
 
-func (f *FS) Create(name string, category vfs.DiskWriteCategory) (made vfs.File, err error) {
+func (f *FS) Create(name string, category vfs.DiskWriteCategory) (created vfs.File, err error) {
 	if base := f.PathBase(name); f.opening.Load() {
 		f.mu.Lock()
 		f.named = f.named || strings.HasPrefix(base, "marker.")
 		if strings.HasSuffix(base, ".sst") || strings.HasPrefix(base, "MANIFEST-") {
-			f.made = append(f.made, name)
+			f.created = append(f.created, name)
 		}
 		f.mu.Unlock()
 	}
 	err = f.changeTo(name, func() (err error) {
-		made, err = f.FS.Create(name, category)
+		created, err = f.FS.Create(name, category)
 		return err
 	})
-	return f.wrap(name, true, made, err)
+	return f.wrap(name, true, created, err)
 }
 
 var errNoLinks = errors.New("the file system cannot link files")
 
-// Link returns errNoLinks for ErrPermission, which some file systems return that have no links.
-// Pebble copies the file after errNoLinks.
+// Link returns errNoLinks instead of ErrPermission, which some file systems without links return.
+// After errNoLinks, Pebble copies the file.
 func (f *FS) Link(oldname, newname string) error {
 	err := f.changeTo(newname, func() error { return f.FS.Link(oldname, newname) })
 	if errors.Is(err, fs.ErrPermission) {
@@ -78,7 +78,7 @@ func (f *FS) Link(oldname, newname string) error {
 	return err
 }
 
-// MkdirAll makes directories that only their owner can read, whatever mode Pebble passes.
+// MkdirAll creates directories with mode 0700, and ignores the mode that Pebble passes.
 func (f *FS) MkdirAll(dir string, _ fs.FileMode) error {
 	return f.changeTo(dir, func() error { return f.FS.MkdirAll(dir, 0o700) })
 }
@@ -87,7 +87,7 @@ func (f *FS) Rename(oldname, newname string) error {
 	return f.changeTo(newname, func() error { return f.FS.Rename(oldname, newname) })
 }
 
-// Remove returns errors also in Open: Pebble survives them.
+// Remove never stops the database, since Pebble survives its errors even in Open.
 func (f *FS) Remove(name string) (err error) {
 	_ = f.change(false, func() error { err = f.FS.Remove(name); return nil })
 	return err
@@ -103,13 +103,13 @@ func (f *FS) OpenDir(name string) (vfs.File, error) {
 	return f.wrap(name, false, opened, err)
 }
 
-// List stops the database if it fails in Open, which may have started background work before.
+// List stops the database if it fails in Open, which may already have started background work.
 func (f *FS) List(dir string) (names []string, err error) {
 	err = f.change(false, func() error { names, err = f.FS.List(dir); return err })
 	return names, err
 }
 
-// Unwrap returns the file system below. Pebble looks for known types there.
+// Unwrap returns the wrapped file system. Pebble checks its type.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
 // file is an open file or directory.
@@ -117,12 +117,12 @@ type file struct {
 	vfs.File
 	f     *FS
 	vital bool
-	from  io.Reader // of Read
+	from  io.Reader // from which Read reads
 
 	log      string       // the name of a log that is being written
 	written  atomic.Int64 // bytes of the log
-	reserved int64        // bytes of the log and of the room after it
-	syncs    int64        // since room was reserved
+	reserved int64        // bytes of the log and of the space reserved after it
+	syncs    int64        // since space was reserved
 }
 
 func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.File, error) {
@@ -141,8 +141,8 @@ func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.Fil
 		select {}
 	}
 	if log && !writes {
-		// A copy of the room after a log, with later records after it, would be a log with damage
-		// in the middle.
+		// A reader must not copy reserved space: followed by later records, it would look like
+		// damage in the middle of the log.
 		for other := range f.open {
 			if other.log == name {
 				w.from = io.LimitReader(opened, other.written.Load())
@@ -154,15 +154,15 @@ func (f *FS) wrap(name string, writes bool, opened vfs.File, err error) (vfs.Fil
 	return w, nil
 }
 
-// A log gets room for as many bytes again as it has, within these bounds. A sync that also records
-// new blocks or a new length takes more than twice as long.
+// The space that is reserved after a log is as large as the log, within these bounds. A sync that
+// also records new blocks or a new length takes more than twice as long.
 const (
 	minReserve = 64 << 10
 	maxReserve = 1 << 20
 )
 
-// reserve makes room for n more bytes of a log: of zeros if the log is synced often, else of blocks
-// only. If that fails, a write is only slower.
+// reserve reserves space for n more bytes of a log. If the log is synced often, it writes zeros,
+// otherwise it only allocates blocks. It ignores errors, which only make writes slower.
 func (w *file) reserve(n int) {
 	written := w.written.Load() + int64(n)
 	if w.log == "" || written <= w.reserved {
@@ -177,7 +177,7 @@ func (w *file) reserve(n int) {
 	w.reserved, w.syncs = written+more, 0
 }
 
-// Preallocate does nothing: Pebble would make each log as large as a memtable from its first byte.
+// Preallocate does nothing. Pebble would allocate the size of a memtable for each log.
 func (w *file) Preallocate(offset, length int64) error { return nil }
 
 func (w *file) Write(p []byte) (n int, err error) {
