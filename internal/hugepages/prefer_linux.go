@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pageBytes is what a processor maps at once if it is asked to.
+// pageBytes is the size of a large page.
 const pageBytes = 2 << 20
 
 // Prefer requests large pages for a slice that was not written yet. The elements must not
-// contain pointers.
+// contain pointers. It ignores slices of less than two large pages.
 func Prefer[T any](s []T) {
 	bytes := uintptr(len(s)) * unsafe.Sizeof(*new(T))
 	if bytes < 2*pageBytes {

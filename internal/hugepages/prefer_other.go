@@ -2,5 +2,5 @@
 
 package hugepages
 
-// Prefer does nothing here.
+// Prefer does nothing on this system.
 func Prefer[T any]([]T) {}

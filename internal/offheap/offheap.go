@@ -6,14 +6,14 @@ package offheap
 
 import "unsafe"
 
-const leastBytes = 64 << 10
+const minBytes = 64 << 10 // smaller slices are on the Go heap
 
 // Make returns a slice of n elements, and a function that frees it. The elements must not contain
 // pointers. The caller must not use the slice after it is freed. If the slice is small, or the
 // system does not support such memory, the slice is on the Go heap.
 func Make[T any](n int) (s []T, free func()) {
 	bytes := n * int(unsafe.Sizeof(*new(T)))
-	if bytes < leastBytes {
+	if bytes < minBytes {
 		return make([]T, n), func() {}
 	}
 	memory, free := mapped(bytes)

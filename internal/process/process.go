@@ -7,8 +7,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Memory returns the memory of the machine, or less if the cgroups of the process limit it. It
-// returns math.MaxInt64 if the system does not report either.
+// Memory returns the bytes of memory of the machine, or the limit of the process's cgroup if it is
+// lower. It returns math.MaxInt64 if the system reports neither.
 func Memory() int64 {
 	memory := uint64(math.MaxInt64)
 	for _, limit := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {
@@ -19,25 +19,26 @@ func Memory() int64 {
 	return int64(memory)
 }
 
-// The store keeps its tables open, because it takes several reads to open one. The host program
-// gets half of the open files, less otherOpenFiles for logs and for tables that are being closed.
+// The store keeps its table files open, because opening a file takes several reads. otherOpenFiles
+// are for logs and for tables that are being closed. Tables get half of the rest, within these
+// bounds. The program gets the other files.
 const (
-	mostOpenTables  = 1000
-	leastOpenTables = 8
-	otherOpenFiles  = 128
+	maxOpenTables  = 1000
+	minOpenTables  = 8
+	otherOpenFiles = 128
 )
 
 // TableFiles returns how many tables the store may keep open if the process may have limit open
 // files.
-func TableFiles(limit uint64) int { return int(min(sharedFiles(limit)/2, mostOpenTables)) }
+func TableFiles(limit uint64) int { return int(min(sharedFiles(limit)/2, maxOpenTables)) }
 
-// HostFiles returns how many open files the store leaves to the host program.
+// HostFiles returns how many open files the store leaves to the program that uses it.
 func HostFiles(limit uint64) uint64 {
 	shared := sharedFiles(limit)
-	return max(shared/2, shared-min(shared, mostOpenTables))
+	return max(shared/2, shared-min(shared, maxOpenTables))
 }
 
-// sharedFiles returns the number of open files for tables and the host program together.
+// sharedFiles returns the number of open files for tables and the program together.
 func sharedFiles(limit uint64) uint64 {
-	return max(limit, otherOpenFiles+2*leastOpenTables) - otherOpenFiles
+	return max(limit, otherOpenFiles+2*minOpenTables) - otherOpenFiles
 }
