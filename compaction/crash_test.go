@@ -288,7 +288,7 @@ func TestCrashHistories(t *testing.T) {
 	if testenv.Race { // one goroutine does most of the work, so the race detector finds little
 		points = 25
 	}
-	seed, want := testenv.Seed(t), int64(testenv.Asked(t, "NEARDUP_CRASH_POINTS", points))
+	seed, want := testenv.Seed(t), int64(testenv.EnvInt(t, "NEARDUP_CRASH_POINTS", points))
 	const workers = 2
 	var moments atomic.Int64
 	plans := quickPlans(t, 2, 3)

@@ -184,7 +184,7 @@ func TestCancelledAnywhere(t *testing.T) {
 			counted := testhook.NewCountdown(-1)
 			_, err := cancelledCall(counted, again(), call)
 			must(t, err)
-			asked, cancelled := counted.Asked(), 0
+			asked, cancelled := counted.Checks(), 0
 			for n := int64(1); n <= asked; n += 1 + asked/points {
 				x := again()
 				did, err := cancelledCall(testhook.NewCountdown(n), x, call)

@@ -37,7 +37,7 @@ func length(race, usual, ci, long int) int {
 // scopes and groups of near-duplicates. Some order of the calls must explain every answer.
 func TestConcurrentHistories(t *testing.T) {
 	worlds(t, false, false,
-		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000)))
+		testenv.EnvInt(t, "NEARDUP_CALLS", length(4000, 25_000, 300_000, 10_000_000)))
 }
 
 // TestNestedHistories makes calls within other calls, at moments that are rare between goroutines:
@@ -46,7 +46,7 @@ func TestConcurrentHistories(t *testing.T) {
 // must explain every answer.
 func TestNestedHistories(t *testing.T) {
 	worlds(t, true, false,
-		testenv.Asked(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000)))
+		testenv.EnvInt(t, "NEARDUP_CALLS", length(4000, 20_000, 200_000, 5_000_000)))
 }
 
 // TestConcurrentCrashHistories is like TestConcurrentHistories, with a slow disk and crashes at any
@@ -54,7 +54,7 @@ func TestNestedHistories(t *testing.T) {
 // unfinished calls. This includes the documents that verdicts name, and the content of checkpoints.
 func TestConcurrentCrashHistories(t *testing.T) {
 	worlds(t, false, true,
-		testenv.Asked(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000)))
+		testenv.EnvInt(t, "NEARDUP_CRASH_POINTS", length(30, 100, 1000, 10_000)))
 }
 
 // worlds runs worlds until the number of calls, or of crashes, reaches the wanted number.

@@ -11,16 +11,18 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Commands are the commands in the files of [Cases]. A command returns the lines of the result of
-// input lines.
+// Commands are the commands in the files of [Cases], by name. A command gets the input lines and
+// returns the lines of their result.
 type Commands map[string]func(t *testing.T, inputs []string) []string
 
-// escapes matches the escapes in a line, and the templates, which may have escapes of their own.
+// escapes matches the escapes in a line. It also matches whole templates, so that escapes in a
+// template are not replaced.
 var escapes = regexp.MustCompile(`\{\{.*?\}\}|\\(x..|u.{4}|U.{8}|[nrt])`)
 
-// Cases runs the cases in the files of a folder with package datadriven. Each input line is a
+// Cases runs the cases in the files of a directory with package datadriven. Each input line is a
 // template. Escapes such as \n and \xff stand for bytes, unless the command has the argument raw.
-// With -rewrite, Cases rewrites the results.
+// If all lines of a result are equal, the result is one line that begins with "each: ". With
+// -rewrite, Cases rewrites the results.
 func Cases(t *testing.T, folder string, funcs template.FuncMap, commands Commands) {
 	datadriven.Walk(t, folder, func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -55,8 +57,8 @@ func unescape(part string) string {
 	return part
 }
 
-// Each returns a command whose result has a line per input. The line has the quoted parts of the
-// result of the input.
+// Each returns a command that calls run with each input line. Its result has one line per input,
+// with the results of run quoted and joined by "; ".
 func Each(run func(t *testing.T, input string) []string) func(*testing.T, []string) []string {
 	return func(t *testing.T, inputs []string) (results []string) {
 		for _, input := range inputs {

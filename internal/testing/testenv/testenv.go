@@ -1,5 +1,5 @@
-// Package testenv provides the seed and the amount of work of random tests. It also ends tests on
-// errors and detects leaked goroutines.
+// Package testenv has helpers for tests: the seed and the amount of work of random tests, files of
+// test cases, and checks for errors, leaked goroutines and memory.
 package testenv
 
 import (
@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// Seed returns the seed of a random test. It is constant by default, so that a result can be
-// reproduced. With NEARDUP_LONG it differs in each run. A failing test logs it, and NEARDUP_SEED
-// sets it.
+// Seed returns the seed of a random test. By default it is 1. With NEARDUP_LONG it differs in each
+// run. NEARDUP_SEED sets it. A test that fails logs its seed, so that the run can be repeated.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := 1
 	if Long() {
 		seed = int(time.Now().UnixNano())
 	}
-	seed = Asked(t, "NEARDUP_SEED", seed)
+	seed = EnvInt(t, "NEARDUP_SEED", seed)
 	t.Logf("NEARDUP_SEED=%d", seed)
 	return uint64(seed)
 }
@@ -33,8 +32,8 @@ func Seed(t testing.TB) uint64 {
 // Long reports whether tests run at full length.
 func Long() bool { return os.Getenv("NEARDUP_LONG") != "" }
 
-// Number returns one of four amounts of work: for -short, for the default, for NEARDUP_CI and for
-// NEARDUP_LONG.
+// Number returns an amount of work: long with NEARDUP_LONG, otherwise short with -short, otherwise
+// ci with NEARDUP_CI, otherwise usual.
 func Number(short, usual, ci, long int) int {
 	switch {
 	case Long():
@@ -47,8 +46,8 @@ func Number(short, usual, ci, long int) int {
 	return usual
 }
 
-// Asked returns the number in an environment variable, or n if the variable is not set.
-func Asked(t testing.TB, variable string, n int) int {
+// EnvInt returns the number in an environment variable, or n if the variable is not set.
+func EnvInt(t testing.TB, variable string, n int) int {
 	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
@@ -85,7 +84,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// NoMoreGoroutines waits up to a minute until there are no more goroutines than before.
+// NoMoreGoroutines waits until the number of goroutines is at most before. After a minute, the test
+// fails.
 func NoMoreGoroutines(t testing.TB, before int) {
 	t.Helper()
 	for range 6000 {
@@ -97,9 +97,8 @@ func NoMoreGoroutines(t testing.TB, before int) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// MostlyWait is for TestMain. It lets a package run more tests in parallel than there are
-// processors, unless -parallel is given. These tests mostly wait for the disk, other processes or
-// timers. Under the race detector it does nothing.
+// MostlyWait is for TestMain of packages whose tests mostly wait for the disk, other processes or
+// timers. It runs 8 tests in parallel, unless -parallel or the race detector is set.
 func MostlyWait() {
 	flag.Parse()
 	if Race {
@@ -110,14 +109,14 @@ func MostlyWait() {
 	}
 }
 
-// Race reports whether the race detector is on, which costs much memory, address space and time.
+// Race is true if the race detector is on. It needs much memory, address space and time.
 var Race = func() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }()
 
-// PeakHeap returns the maximal growth of the live heap while f runs, measured by garbage
-// collections. Garbage that a busy machine collects late does not count.
+// PeakHeap returns the largest growth of the live heap in bytes while f runs. It does not count
+// garbage, which a busy machine collects late.
 func PeakHeap(f func()) (peak uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

@@ -1,5 +1,5 @@
-// Package testhook lets tests override choices that the index otherwise makes by cost or by caller.
-// A context without hooks has no effect.
+// Package testhook lets tests override decisions of the index by values in a context. A context
+// without these values has no effect.
 package testhook
 
 import (
@@ -35,11 +35,11 @@ func Parts(ctx context.Context) (searched, applied int, set bool) {
 	return p.searched, p.applied, set
 }
 
-// Countdown is a context that is cancelled at its n-th check.
+// Countdown is a context that is cancelled at its n-th check. Each call of Err or Done is a check.
 type Countdown struct {
 	context.Context
 	cancel context.CancelFunc
-	asked  atomic.Int64
+	checks atomic.Int64
 	n      int64
 }
 
@@ -49,15 +49,14 @@ func NewCountdown(n int64) *Countdown {
 	return &Countdown{Context: ctx, cancel: cancel, n: n}
 }
 
-// Asked returns the number of checks so far.
-func (c *Countdown) Asked() int64 { return c.asked.Load() }
+// Checks returns the number of checks so far.
+func (c *Countdown) Checks() int64 { return c.checks.Load() }
 
-func (c *Countdown) ask() {
-	if c.asked.Add(1) == c.n {
+func (c *Countdown) check() {
+	if c.checks.Add(1) == c.n {
 		c.cancel()
 	}
 }
 
-// Err and Done count a check.
-func (c *Countdown) Err() error            { c.ask(); return c.Context.Err() }
-func (c *Countdown) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
+func (c *Countdown) Err() error            { c.check(); return c.Context.Err() }
+func (c *Countdown) Done() <-chan struct{} { c.check(); return c.Context.Done() }
