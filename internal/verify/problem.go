@@ -8,14 +8,14 @@ type Kind string
 const (
 	// Unreadable: a file is damaged, or an entry cannot be read. The check ends there.
 	Unreadable Kind = "unreadable"
-	// Missing: an entry does not exist that another entry refers to.
+	// Missing: an entry refers to an entry that does not exist.
 	Missing Kind = "missing"
-	// Unexpected: an entry exists that no other entry refers to, or that contradicts another entry.
+	// Unexpected: no entry refers to an existing entry, or two entries contradict each other.
 	Unexpected Kind = "unexpected"
 	// Miscounted: a counter differs from the number of entries.
 	Miscounted Kind = "miscounted"
-	// Unchecked: the rest was not checked, because the context ended or the store failed; Err is
-	// the reason.
+	// Unchecked: the check ended early because its context ended or the store failed. Err is the
+	// reason.
 	Unchecked Kind = "unchecked"
 )
 
@@ -23,11 +23,11 @@ const (
 type Problem struct {
 	Kind Kind `json:"kind"`
 
-	// Keyspace is a name of docs/format.md, "tables" for live and packed entries together, "file"
-	// for a file, or "index".
+	// Keyspace is a keyspace of docs/format.md, "tables" for live and packed entries together,
+	// "file" for a file, or "index".
 	Keyspace string `json:"keyspace"`
 
-	// of the entry, in hexadecimal; "" if the problem is of no single entry
+	// Key is the key of the entry in hexadecimal, or "" if the problem is not in a single entry.
 	Key     string `json:"key,omitempty"`
 	Message string `json:"message"`
 

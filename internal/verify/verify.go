@@ -1,4 +1,5 @@
-// Package verify checks that everything in an index can be read, and that its parts agree.
+// Package verify checks that every entry and file of an index can be read, and that the entries are
+// consistent.
 //
 // It reads one snapshot, while other calls read and write. It compares
 //
@@ -28,8 +29,8 @@ import (
 
 // Options of index.Index.Verify. The zero value is ready to use.
 type Options struct {
-	// Progress, if set, is called from time to time with the name of the stage, and how many
-	// entries, or bytes of files, the stage has read.
+	// Progress, if not nil, is called from time to time with the name of the stage, and the number
+	// of entries, or bytes of files, that the stage has read.
 	Progress func(stage string, done uint64)
 }
 
@@ -41,8 +42,9 @@ type Source struct {
 	Plan     *plan.Plan
 }
 
-// Run reports every problem, in no particular order, until report returns false. It returns an
-// error of ctx or of the store. After an error the rest is not checked.
+// Run reports every problem, in no particular order. If report returns false, Run returns
+// context.Canceled. Otherwise it returns the error of ctx, or an error of the store that does not
+// indicate damage.
 func Run(ctx context.Context, source Source, o Options, report func(Problem) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +92,7 @@ type verifier struct {
 	ctx     context.Context
 	options Options
 	report  func(Problem)
-	failed  error // why nothing more is read
+	failed  error // the error that ends the check
 	stage   string
 	done    uint64
 
@@ -111,7 +113,7 @@ func (v *verifier) add(t *tally, a, b uint64) {
 	t.sum += maphash.Comparable(v.seed, [2]uint64{a, b})
 }
 
-// compare reports a problem if two sets differ. The message begins with the format.
+// compare reports a problem if two sets differ. The message begins with the formatted text.
 func (v *verifier) compare(keyspace string, found, want tally, format string, args ...any) {
 	if found == want {
 		return
@@ -124,7 +126,7 @@ func (v *verifier) compare(keyspace string, found, want tally, format string, ar
 		found.n, want.n)
 }
 
-// values yields the entries of a scan. An error ends the scan and the Run.
+// values yields the entries of a scan. An error ends the scan and the check.
 func values[T any](v *verifier, entries iter.Seq2[T, error]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for entry, err := range entries {
