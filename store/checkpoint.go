@@ -11,12 +11,12 @@ import (
 )
 
 // Checkpoint makes dir a copy of the store at one moment during the call, with every batch that was
-// applied before the call. Pebble makes hard links to the files of its tables if the file system
-// supports them, and copies all other files.
+// applied before the call. If the file system supports hard links, table files are linked. Other
+// files are copied.
 //
-// The directory dir must not exist or be empty. Checkpoint writes to dir + ".incomplete", which
-// must not exist, and renames it at the end, so dir is complete and durable as soon as it exists.
-// After an error, neither directory exists. A crash can leave dir + ".incomplete".
+// The directory dir must be empty or must not exist. Checkpoint writes to dir + ".incomplete",
+// which must not exist, and renames it at the end, so dir is complete once it contains files.
+// After an error, dir is empty or does not exist. A crash can leave dir + ".incomplete".
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	select {
 	case s.checkpoints <- struct{}{}:
@@ -24,8 +24,8 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The log is complete up to the last step of a Rewrite, or the copy would have the step without
-	// the writes before it. With Pebble's own, a log that fails ends the process.
+	// Without a complete log, the copy could have an installed Rewrite but not the writes before
+	// it. Pebble's option WithFlushedWAL would end the process if the log cannot be written.
 	if err := s.Sync(); err != nil {
 		return err
 	}
@@ -35,7 +35,8 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	return nil
 }
 
-// WaitForCheckpoint waits until no checkpoint is being made that began before the call.
+// WaitForCheckpoint waits for the end of a checkpoint that began before the call. If ctx ends
+// first, it returns the error of ctx.
 func (s *Store) WaitForCheckpoint(ctx context.Context) error {
 	select {
 	case s.checkpoints <- struct{}{}:
@@ -65,12 +66,12 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 			incomplete, fs.ErrExist), err)
 	}
 	parent := s.fs.PathDir(dir)
-	made, err := makeDir(parent, s.fs)
+	created, err := makeDir(parent, s.fs)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.fs.RemoveAll(incomplete))
-			if made != "" {
-				err = errors.Join(err, s.fs.RemoveAll(made))
+			if created != "" {
+				err = errors.Join(err, s.fs.RemoveAll(created))
 			}
 		}
 	}()
@@ -99,7 +100,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// refuseInside returns an error for a directory in the directory of the store.
+// refuseInside returns an error if dir is the directory of the store or is in it.
 func (s *Store) refuseInside(dir string) error {
 	_, at := missing(dir, s.fs)
 	at, err := canonicalDir(at, s.fs)
@@ -108,7 +109,7 @@ func (s *Store) refuseInside(dir string) error {
 	}
 	for ; ; at = s.fs.PathDir(at) {
 		if at == s.dir {
-			return fmt.Errorf("%w: it is in the directory of the index itself", fs.ErrExist)
+			return fmt.Errorf("%w: it is inside the directory of the index", fs.ErrExist)
 		}
 		if s.fs.PathDir(at) == at {
 			return nil
@@ -116,8 +117,8 @@ func (s *Store) refuseInside(dir string) error {
 	}
 }
 
-// copyFiles replaces Pebble's Checkpoint for a store that is open for reading. The lock of the
-// directory keeps its files as they are.
+// copyFiles replaces Pebble's Checkpoint for a store that is open for reading. No process changes
+// the files meanwhile, since the directory is locked.
 func (s *Store) copyFiles(to string) error {
 	if err := s.guarded.MkdirAll(to, 0o700); err != nil {
 		return err

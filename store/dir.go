@@ -21,16 +21,8 @@ import (
 	"github.com/neardup/neardup/internal/process"
 )
 
-// fileSystem returns the file system for one in Options.
-func fileSystem(fsys vfs.FS) vfs.FS {
-	if fsys == nil {
-		return vfs.Default
-	}
-	return fsys
-}
-
-// prepareDir makes dir if it may, and refuses one that holds anything but an
-// index, before a single byte in it is changed.
+// prepareDir creates dir if opts allow it. It changes nothing in an existing directory, and returns
+// an error if the directory contains anything except an index.
 func prepareDir(dir string, opts Options) error {
 	info, err := opts.FS.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) && opts.Create != nil {
@@ -43,7 +35,7 @@ func prepareDir(dir string, opts Options) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%w: it is a file", fault.ErrNotIndex)
 	}
-	// Peek fails on a Pebble format that it does not know, with an error that has no name.
+	// Peek returns an untyped error for an unknown Pebble format.
 	marker, err := atomicfs.ReadMarker(opts.FS, dir, "format-version")
 	if err != nil {
 		return err
@@ -69,23 +61,23 @@ func prepareDir(dir string, opts Options) error {
 	return checkOptions(dir, string(text), desc.OptionsFilename)
 }
 
-// makeDir makes dir and its missing parents, durably: a directory is there after a
-// crash once the one above it is synced. It returns the highest that it has made, "" for none.
-func makeDir(dir string, fsys vfs.FS) (made string, err error) {
-	folders, _ := missing(dir, fsys)
-	for _, folder := range slices.Backward(folders) {
-		if err := fsys.MkdirAll(folder, 0o700); err != nil {
-			return made, err
+// makeDir creates dir and its missing parents. It syncs their parents, since a crash can lose a
+// directory otherwise. makeDir returns the topmost directory that it created, or "".
+func makeDir(dir string, fsys vfs.FS) (topmost string, err error) {
+	directories, _ := missing(dir, fsys)
+	for _, d := range slices.Backward(directories) {
+		if err := fsys.MkdirAll(d, 0o700); err != nil {
+			return topmost, err
 		}
-		made = cmp.Or(made, folder)
-		if err := syncDir(fsys.PathDir(folder), fsys); err != nil {
-			return made, err
+		topmost = cmp.Or(topmost, d)
+		if err := syncDir(fsys.PathDir(d), fsys); err != nil {
+			return topmost, err
 		}
 	}
-	return made, nil
+	return topmost, nil
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir makes the entries of a directory durable.
 func syncDir(dir string, fsys vfs.FS) error {
 	d, err := fsys.OpenDir(dir)
 	if err != nil {
@@ -103,20 +95,20 @@ func readFile(path string, fsys vfs.FS) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// missing returns the folders of a path that are not there, the highest last, and the one above
-// them.
-func missing(dir string, fsys vfs.FS) (folders []string, above string) {
+// missing returns the directories of a path that do not exist, the topmost last, and the closest
+// parent that exists.
+func missing(dir string, fsys vfs.FS) (directories []string, parent string) {
 	for {
 		if _, err := fsys.Stat(dir); err == nil || fsys.PathDir(dir) == dir {
-			return folders, dir
+			return directories, dir
 		}
-		folders = append(folders, dir)
+		directories = append(directories, dir)
 		dir = fsys.PathDir(dir)
 	}
 }
 
-// canonicalDir gives every name of a directory of the machine as the same one. Within a
-// process Pebble's lock goes by the name, and the system's lock does not hold.
+// canonicalDir returns the same path for all names of a directory. Within a process, Pebble locks
+// by path, and the lock of the operating system has no effect.
 func canonicalDir(dir string, fsys vfs.FS) (string, error) {
 	if vfs.Root(fsys) != vfs.Default {
 		return dir, nil
@@ -128,8 +120,9 @@ func canonicalDir(dir string, fsys vfs.FS) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// checkUnfinished allows an empty directory, and one in which Pebble had just
-// begun to make a database when the machine stopped.
+// checkUnfinished checks a directory without a database. It returns ErrNotIndex if the directory
+// contains anything except files of an interrupted creation. Otherwise it returns fs.ErrNotExist if
+// opts do not allow Open to create a store.
 func checkUnfinished(dir string, opts Options) error {
 	names, err := opts.FS.List(dir)
 	if err != nil {
@@ -148,9 +141,9 @@ func checkUnfinished(dir string, opts Options) error {
 	return nil
 }
 
-// checkOptions recognizes a Pebble database of another kind by the comparer that its OPTIONS file
-// names. Opening it would already write to it. Pebble compares other names with its own, but its
-// errors have no types.
+// checkOptions checks the text of the OPTIONS file of a database, since Open would write to the
+// database. The name of the comparer identifies databases of other applications. Pebble checks the
+// other options, but its errors are untyped.
 func checkOptions(dir, text, optionsFile string) error {
 	for line := range strings.Lines(text) {
 		name, found := strings.CutPrefix(strings.TrimSpace(line), "comparer=")
@@ -170,16 +163,16 @@ func checkOptions(dir, text, optionsFile string) error {
 	return nil
 }
 
-// dirLock is the lock on a directory. The store can release it before Pebble does, when Pebble is
-// abandoned.
+// dirLock is the lock of a directory. If Pebble is abandoned, it does not release the lock, so the
+// store does.
 type dirLock struct {
 	vfs.FS
 	once sync.Once
 	held io.Closer
-	own  *pebble.Lock // our reference besides Pebble's
+	own  *pebble.Lock // the reference of the store; Pebble has another one
 }
 
-// lockDir takes the lock of an index.
+// lockDir locks the directory of an index.
 func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 	l := &dirLock{FS: fsys}
 	lock, err := pebble.LockDirectory(dir, l)
@@ -189,7 +182,7 @@ func lockDir(dir string, fsys vfs.FS) (*dirLock, error) {
 		return l, nil
 	case errors.Is(err, syscall.EROFS):
 		return nil, fmt.Errorf(
-			"%w: copy the index to a file system that can be written to: Open locks it", err)
+			"%w: Open must lock the index: copy it to a writable file system", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist),
 		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE),
 		errors.Is(err, syscall.ENFILE):
@@ -220,7 +213,7 @@ func newFileCache() *pebble.FileCache {
 
 var errOpenFiles = errors.New("raise that limit (ulimit -n)")
 
-// explainOpenFiles adds to an error of too many open files how many there may be.
+// explainOpenFiles adds the limit on open files to an error about too many open files.
 func explainOpenFiles(err error) error {
 	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, errOpenFiles) {
 		return err

@@ -33,7 +33,7 @@ const pebbleFormat = pebble.FormatValueSeparation
 
 // Options configure Open. The zero value opens an existing store for reading and writing.
 type Options struct {
-	// Create, if not nil, has the plan and the analyzer of the store that Open creates if there is
+	// Create, if not nil, has the plan and the analyzer of the store that Open creates if dir has
 	// none.
 	Create   *Meta
 	ReadOnly bool // refuse writes; Create is then ignored
@@ -42,7 +42,8 @@ type Options struct {
 	// it. If Accept returns an error, then Open returns that error.
 	Accept func(Meta) error
 
-	// for packed blocks, up to three quarters, and for Pebble; 0: see arena.go
+	// CacheBytes is the memory for packed blocks, which get at most three quarters, and for
+	// Pebble's cache. If it is 0, the defaults in arena.go apply.
 	CacheBytes int64
 	FillArena  bool         // read all packed blocks into memory in the background
 	FS         vfs.FS       // nil: the file system of the operating system
@@ -51,13 +52,13 @@ type Options struct {
 }
 
 const (
-	// bounds the log that is replayed after a crash; Pebble takes one or two memtables off the
+	// bounds the log that is replayed after a crash; one or two memtables take room from Pebble's
 	// cache
 	maxMemTableBytes = 32 << 20
 	minMemTableBytes = 16 << 20
-	// a file has several; larger blocks would evict each other from a small cache, which has shards
+	// larger index blocks of a file would evict each other from a shard of a small cache
 	indexBlockBytes = 32 << 10
-	// flushed memtables that are merged together; a lookup may read the Bloom filter of each
+	// number of flushed memtables that Pebble merges; a lookup may read the Bloom filter of each
 	l0Runs          = 16
 	bloomBitsPerKey = 10 // about 1 % of the lookups of absent keys read a block
 )
@@ -73,13 +74,13 @@ type Store struct {
 	meta     Meta // at the time of Open
 	readOnly bool
 
-	checkpoints chan struct{} // holds a value during a checkpoint
+	checkpoints chan struct{} // contains a value during a checkpoint
 
-	tables     atomic.Pointer[Tables] // the current ones
-	cacheBytes int64                  // of Options
-	fillsArena bool                   // of Options
+	tables     atomic.Pointer[Tables] // the current tables
+	cacheBytes int64                  // Options.CacheBytes
+	fillsArena bool                   // Options.FillArena
 	filling    sync.WaitGroup         // the goroutines that fill arenas
-	unreserve  func()                 // gives the share of packed blocks back to Pebble's cache
+	unreserve  func()                 // returns the share of packed blocks to Pebble's cache
 
 	last        atomic.Pointer[Commit] // the newest commit that was applied
 	lastMetrics atomic.Pointer[pebble.Metrics]
@@ -92,7 +93,9 @@ type Store struct {
 // Open opens or creates the store in dir. Errors are fs.ErrNotExist, errors of the file system, and
 // ErrNotIndex, ErrVersion, ErrLocked and ErrCorrupt of package index.
 func Open(dir string, opts Options) (*Store, error) {
-	opts.FS = fileSystem(opts.FS)
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
 	if opts.ReadOnly {
 		opts.Create = nil
 	}
@@ -100,8 +103,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		err = ifCorrupt(err, "it cannot be repaired: restore a checkpoint")
 	} else if err = s.load(opts); err != nil {
-		err = errors.Join(ifCorrupt(err,
-			"restore a checkpoint, or copy what can be read into a new index (repair)"), s.closeDB())
+		err = ifCorrupt(err,
+			"restore a checkpoint, or copy what can be read into a new index (repair)")
+		err = errors.Join(err, s.closeDB())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open index %s: %w", dir, explainOpenFiles(err))
@@ -117,7 +121,7 @@ func ifCorrupt(err error, advice string) error {
 	return err
 }
 
-// openDB opens or creates the database. A database that it opens can be repaired.
+// openDB opens or creates the database. Repair needs a database that openDB can open.
 func openDB(dir string, opts Options) (*Store, error) {
 	if err := prepareDir(dir, opts); err != nil {
 		return nil, err
@@ -130,12 +134,11 @@ func openDB(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, readOnly: opts.ReadOnly, checkpoints: make(chan struct{}, 1), lock: lock,
-		cacheBytes: opts.CacheBytes, fillsArena: opts.FillArena}
-	s.fs = opts.FS
+	s := &Store{dir: dir, fs: opts.FS, lock: lock, checkpoints: make(chan struct{}, 1),
+		readOnly: opts.ReadOnly, cacheBytes: opts.CacheBytes, fillsArena: opts.FillArena}
 	s.guarded = failfs.New(opts.FS, dir, func(err error) { s.fail(err) })
 	if !opts.ReadOnly {
-		// first, since the tables that the log is flushed to may need the space
+		// before Pebble replays the log, which may need the space for tables
 		err = sweepIncoming(dir, s.fs)
 	}
 	if err != nil {
@@ -186,8 +189,8 @@ func (s *Store) load(opts Options) error {
 	return nil
 }
 
-// loadMeta reads the meta entries. It reports false for a database without any entry, which an
-// interrupted creation has left.
+// loadMeta reads the meta entries. It reports false if the database has no entries at all, as after
+// an interrupted creation.
 func (s *Store) loadMeta() (found bool, err error) {
 	v, err := s.View()
 	if err != nil {
@@ -200,7 +203,7 @@ func (s *Store) loadMeta() (found bool, err error) {
 	return found, errors.Join(err, v.Close())
 }
 
-// openTables opens the packed tables, if any, with an arena of their own.
+// openTables opens the packed tables, if any, with a new arena.
 func (s *Store) openTables(packed packing, live epochs) (*Tables, error) {
 	t := s.newTables(packed, live)
 	t.arena = newArena(packedCacheBytes(packed.tables, s.cacheBytes))
@@ -248,10 +251,9 @@ func memTableBytes(cache int64) uint64 {
 	return uint64(min(max(cache/16, minMemTableBytes), maxMemTableBytes))
 }
 
-// recordsApart makes Pebble write records into files of their own. Records are most of the bytes
-// and are written in the order of their keys, so files of records do not overlap and need no
-// merges. In the same files as keys and tables, records would be rewritten with every merge of
-// these.
+// recordsApart makes Pebble write records to separate files. Records are most of the bytes and are
+// written in the order of their keys, so files of records do not overlap and need no merges. If
+// records shared files with keys and tables, each merge of keys or tables would rewrite them.
 func recordsApart(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	switch {
 	case bytes.Compare(start, []byte{documentKeyspace}) < 0:
@@ -301,9 +303,9 @@ func translateError(err error) error {
 	return explainOpenFiles(err)
 }
 
-// openError translates an error of Pebble's Open for a directory that holds a database. If the
-// operating system has not caused the error, then the files do not fit together. A caller must not
-// take an index that lacks a file for a directory without an index.
+// openError translates an error of Pebble's Open for a directory that contains a database. An error
+// that the operating system did not cause means that the files are inconsistent. A missing file is
+// ErrCorrupt, because callers take fs.ErrNotExist for a directory without an index.
 func (s *Store) openError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %v", fault.ErrCorrupt, firstLine{err})
@@ -325,8 +327,8 @@ func (e firstLine) Error() string {
 	return line
 }
 
-// guard calls Pebble. It returns ErrFailed if the store has failed or fails during the call, which
-// may then never return.
+// guard calls Pebble. If the store has failed or fails during the call, guard returns ErrFailed
+// without waiting for the call, which may never return.
 func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 
 // Close makes all applied batches durable and waits for background work. If the store has failed,
@@ -334,12 +336,11 @@ func (s *Store) guard(call func() error) error { return s.guarded.Do(0, call) }
 func (s *Store) Close() error { return errors.Join(s.Sync(), s.closeDB()) }
 
 func (s *Store) closeDB() error {
-	if t := s.tables.Load(); t != nil {
-		if t.arena != nil {
-			t.arena.stopFilling()
-		}
-		t.Release()
+	t := s.tables.Load()
+	if t.arena != nil {
+		t.arena.stopFilling()
 	}
+	t.Release()
 	s.waitForFilling()
 	_ = s.guard(func() error { s.jobs.closing.Wait(); return nil })
 	s.splitCache(0)
@@ -362,7 +363,8 @@ func (s *Store) DiskBytes() uint64 { return s.Metrics().DiskSpaceUsage() }
 // CachedBytes returns the bytes in Pebble's cache.
 func (s *Store) CachedBytes() int64 { return s.Metrics().BlockCache.Size }
 
-// Metrics returns Pebble's metrics. If the store has failed, it returns the last ones before that.
+// Metrics returns Pebble's metrics. If the store has failed, it returns the last metrics that were
+// read before the failure.
 func (s *Store) Metrics() *pebble.Metrics {
 	s.guard(func() error {
 		s.lastMetrics.Store(s.db.Metrics())
@@ -395,13 +397,13 @@ func (s *stalls) listener() *pebble.EventListener {
 	}
 }
 
-// jobs counts Pebble's flushes, compactions and ingestions. Each makes a new version of the
+// jobs counts Pebble's flushes, compactions and ingestions. Each creates a new version of the
 // database. Closing the last iterator of an older version removes the blocks of obsolete files from
-// the cache, which can take a second. So another goroutine closes an iterator that may be the last
-// one.
+// the cache, which can take a second. So a separate goroutine closes an iterator that can be the
+// last one.
 type jobs struct {
 	running atomic.Int64
-	count   atomic.Uint64 // begun, and ended
+	count   atomic.Uint64 // of begins and ends
 	closing sync.WaitGroup
 }
 
