@@ -16,13 +16,13 @@ import (
 	"github.com/neardup/neardup/store/internal/block"
 )
 
-// Block is a packed block, as PackedTable gives it.
+// Block is a packed block, which PackedTable.Open opens.
 type Block = block.Block
 
 // Comparison compares the fingerprints of blocks with a fingerprint.
 type Comparison = block.Comparison
 
-// Visit is a block that may hold permuted fingerprints from First to Last.
+// Visit is a block that may contain permuted fingerprints from First to Last.
 type Visit struct {
 	First, Last uint64
 	Block       int
@@ -40,12 +40,12 @@ type PackedTable struct {
 }
 
 // directory lists the last fingerprint and the arena position of every block of a table. A probe
-// finds both in one cache line. It needs 18 to 20 bytes per block.
+// finds both in one cache line. A directory needs 18 to 20 bytes per block.
 type directory struct {
 	slots []blockSlot
 
-	// starts has two numbers per value of the leading bits of a fingerprint: the first block that
-	// ends with this value or a larger one, and, at its end, the number of blocks. If
+	// starts has, for each value of the leading bits of a fingerprint, the first block whose last
+	// fingerprint has this value or a larger one. Its last element is the number of blocks. If
 	// fingerprints are distributed evenly, each value has 1 to 2 blocks. Otherwise find searches
 	// between two starts by bisection.
 	starts []uint32
@@ -66,12 +66,12 @@ const (
 
 	maxPackedBlocks = math.MaxUint32 - 1
 
-	// shortSearch is the number of slots from which on it is faster to halve.
+	// shortSearch is the largest number of slots in which a linear search is faster than bisection.
 	shortSearch = 8
 )
 
-// openPackedTable reads the directory of a table with as many fingerprints and blocks
-// as meta says. It keeps from. The arena frees the directory.
+// openPackedTable reads the directory of a table. The meta entries state the number of its
+// fingerprints and blocks. The table keeps from, to read blocks. The arena frees the directory.
 func openPackedTable(
 	table int, entries, blocks uint64, a *arena, from getter,
 ) (*PackedTable, error) {
@@ -81,7 +81,7 @@ func openPackedTable(
 	}
 	last := chunkKey(directoryKeyspace, table, int(max(blocks, 1)-1)/directoryChunk)
 	if _, found, err := get(from, last, decodeDirectoryChunk); err != nil || blocks > 0 && !found {
-		// Before there is memory for all of them: their number may be wrong.
+		// Without the last chunk, the number of blocks is wrong, and may be too large to allocate.
 		return nil, fmt.Errorf("last directory chunk %x of table %d: %w", last, table,
 			cmp.Or(err, errMissing))
 	}
@@ -103,7 +103,7 @@ func newDirectory(blocks int) *directory {
 		free: func() { freeSlots(); freeStarts() }}
 }
 
-// read reads the directory of a table, which has as many blocks as there is room for.
+// read reads the directory of a table, which must list as many blocks as d has slots.
 func (d *directory) read(from getter, table int) error {
 	listed := 0
 	for chunk := 0; ; chunk++ {
@@ -115,13 +115,13 @@ func (d *directory) read(from getter, table int) error {
 			d.makeStarts()
 			return nil
 		case found && listed != chunk*directoryChunk:
-			err = fmt.Errorf("%w: the chunk before it is not full: %d blocks are listed",
+			err = fmt.Errorf("%w: the previous chunk is not full: %d blocks are listed",
 				fault.ErrCorrupt, listed)
 		case !found || listed+len(lasts) > len(d.slots):
 			err = fmt.Errorf("%w: it ends with block %d of %d", fault.ErrCorrupt,
 				listed+len(lasts), len(d.slots))
 		case listed > 0 && lasts[0] <= d.slots[listed-1].last:
-			err = fmt.Errorf("%w: block %d ends with %016x, the one before with %016x",
+			err = fmt.Errorf("%w: block %d ends with %016x, the previous block with %016x",
 				fault.ErrCorrupt, listed, lasts[0], d.slots[listed-1].last)
 		}
 		if err != nil {
@@ -161,8 +161,8 @@ func (d *directory) makeStarts() {
 	}
 }
 
-// find returns the first block whose last fingerprint is at least fp, or the number of blocks
-// if there is none. No earlier block holds fp or a larger fingerprint.
+// find returns the first block whose last fingerprint is at least fp, or the number of blocks if no
+// block has one. No earlier block contains fp or a larger fingerprint.
 func (d *directory) find(fp uint64) int {
 	leading := fp >> d.shift
 	i, end := int(d.starts[leading]), int(d.starts[leading+1])
@@ -179,9 +179,9 @@ func (d *directory) find(fp uint64) int {
 	return i
 }
 
-// Locate finds the blocks of visits that have a range. It drops a visit without a block, and
-// repeats a visit for each block of its range. It fetches all memory of one kind before it reads
-// any of it, so that the cache misses overlap.
+// Locate sets the blocks of visits, whose ranges the caller has set. It drops a visit if its range
+// has no block, and repeats a visit for each block of its range. It prefetches the slots of all
+// visits before it reads any of them, so that the cache misses overlap.
 func (d *directory) Locate(visits []Visit) []Visit {
 	for i := range visits {
 		visits[i].Block = int(d.starts[visits[i].First>>d.shift])
@@ -211,7 +211,7 @@ func (d *directory) Locate(visits []Visit) []Visit {
 	return slices.Delete(visits, 0, ranges)
 }
 
-// ramBytes returns the bytes that the table takes in RAM without blocks.
+// ramBytes returns the bytes of memory that the directory occupies.
 func (d *directory) ramBytes() int64 {
 	const slot, start = 16, 4
 	return int64(len(d.slots))*slot + int64(len(d.starts))*start
@@ -224,9 +224,9 @@ func (d *directory) blocks() int { return len(d.slots) }
 // last returns the last fingerprint of block i, without reading the block.
 func (d *directory) last(i int) uint64 { return d.slots[i].last }
 
-// Open makes b block i, from 0 to the number of blocks less 1. It stays valid until the tables are
-// released. Open takes no lock and allocates nothing if the block is in the arena. Otherwise it
-// reads the block from disk, checks it, and adds it to the arena.
+// Open opens block i of the table as b, which stays valid until the tables are released. If the
+// block is in the arena, Open takes no lock and allocates nothing. Otherwise it reads the block
+// from disk, checks it, and adds it to the arena.
 func (p *PackedTable) Open(i int, b *Block) error {
 	if at := p.slots[i].place.Load(); at != 0 {
 		return b.Open(p.arena.block(at))
@@ -239,14 +239,14 @@ func (p *PackedTable) Open(i int, b *Block) error {
 	return nil
 }
 
-// Prefetch begins to load block i, if it is in the arena, into the cache of the processor.
+// Prefetch begins to load block i into the cache of the processor if the block is in the arena.
 func (p *PackedTable) Prefetch(i int) {
 	if at := p.slots[i].place.Load(); at != 0 {
 		p.arena.prefetch(at)
 	}
 }
 
-// read gets block i, and opens b over it.
+// read reads block i from disk, and opens it as b.
 func (p *PackedTable) read(i int, b *Block) ([]byte, error) {
 	fetched, found, err := get(p.from, tableKey(packedKeyspace, p.table, p.last(i)),
 		func(value []byte) ([]byte, error) {
@@ -256,24 +256,24 @@ func (p *PackedTable) read(i int, b *Block) ([]byte, error) {
 		err = errMissing
 	}
 	if err == nil {
-		before := followed{}
+		before := previousBlock{}
 		if i > 0 {
-			before = followed{p.last(i - 1), true}
+			before = previousBlock{p.last(i - 1), true}
 		}
 		err = openBlock(b, fetched, p.table, p.last(i), before)
 	}
 	return fetched, err
 }
 
-// followed is the last fingerprint of the block before one, if there is any.
-type followed struct {
-	last uint64
-	any  bool
+// previousBlock describes the block before another one. It does not exist for the first block.
+type previousBlock struct {
+	last   uint64
+	exists bool
 }
 
-// openBlock opens b over the bytes that are stored under a last fingerprint of a table, if they can
-// be that.
-func openBlock(b *Block, data []byte, table int, last uint64, before followed) error {
+// openBlock opens the value of a packed block as b. It returns an error if the value contradicts
+// the table, the last fingerprint in the key, or the previous block.
+func openBlock(b *Block, data []byte, table int, last uint64, before previousBlock) error {
 	if err := b.Open(data); err != nil {
 		return err
 	}
@@ -282,8 +282,8 @@ func openBlock(b *Block, data []byte, table int, last uint64, before followed) e
 		return fmt.Errorf("%w: only table 0 may have postings", fault.ErrCorrupt)
 	case b.Last() != last:
 		return fmt.Errorf("%w: the block ends with %016x", fault.ErrCorrupt, b.Last())
-	case before.any && b.First() <= before.last:
-		return fmt.Errorf("%w: the block begins with %016x, and the one before ends with %016x",
+	case before.exists && b.First() <= before.last:
+		return fmt.Errorf("%w: the block begins with %016x, and the previous block ends with %016x",
 			fault.ErrCorrupt, b.First(), before.last)
 	}
 	return nil
@@ -295,8 +295,8 @@ func (p *PackedTable) blockError(i int, err error) error {
 
 var errMissing = fmt.Errorf("%w: it is missing", fault.ErrCorrupt)
 
-// posting returns the documents of a stored fingerprint, for table 0; none if it is
-// not in the table.
+// posting returns the IDs of a stored fingerprint in table 0. The set is empty if the table does
+// not contain the fingerprint.
 func (p *PackedTable) posting(stored uint64) (IDs, error) {
 	i, at, found, err := p.locate(stored)
 	if err != nil || !found {
@@ -305,8 +305,7 @@ func (p *PackedTable) posting(stored uint64) (IDs, error) {
 	return p.PostingAt(i, at)
 }
 
-// PostingAt returns the documents of the fingerprint at a position of block i, for
-// table 0.
+// PostingAt returns the IDs of the fingerprint at a position of block i of table 0.
 func (p *PackedTable) PostingAt(i, at int) (IDs, error) {
 	var b Block
 	if err := p.Open(i, &b); err != nil {
@@ -333,10 +332,10 @@ func (p *PackedTable) locate(fp uint64) (i, at int, found bool, err error) {
 	return i, at, len(fps) > 0, nil
 }
 
-// packedBlocks yields the packed blocks of a table in order, beginning with the one in which a
-// fingerprint is or would be. It reads them from disk and does not add them to the arena. A block
-// is valid until the next one. If a block is missing or one too many, packedBlocks yields an error,
-// so a caller without an error has had every fingerprint.
+// packedBlocks yields the packed blocks of a table in order, from the block that contains a given
+// fingerprint, or would contain it. It reads them from disk and does not add them to the arena. A
+// block is valid until the next one. packedBlocks yields an error if a block is missing, or is not
+// in the directory.
 func (v *View) packedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
 		if len(v.packed) == 0 {
@@ -375,15 +374,14 @@ func (v *View) Packed(table int) iter.Seq2[uint64, error] {
 	}
 }
 
-// blockReader reads the blocks of a table one after the other, and compares them with the
-// directory.
+// blockReader reads the blocks of a table in order, and compares them with the directory.
 type blockReader struct {
 	p       *PackedTable
-	next    int // block
+	next    int // the next block
 	block   Block
-	before  followed
-	entries uint64 // of all blocks from the first one on
-	all     bool   // block 0 was the first
+	before  previousBlock
+	entries uint64 // in the blocks that were read
+	all     bool   // the reader began with block 0
 }
 
 // newBlockReader returns a reader that begins with the block of a fingerprint.
@@ -391,7 +389,7 @@ func newBlockReader(p *PackedTable, first uint64) *blockReader {
 	r := &blockReader{p: p, next: p.find(first)}
 	r.all = r.next == 0
 	if !r.all {
-		r.before = followed{p.last(r.next - 1), true}
+		r.before = previousBlock{p.last(r.next - 1), true}
 	}
 	return r
 }
@@ -412,7 +410,7 @@ func (r *blockReader) decode(key, value []byte) (*Block, error) {
 		return nil, fmt.Errorf("packed block of table %d: %w", r.p.table, err)
 	}
 	r.next++
-	r.before = followed{last, true}
+	r.before = previousBlock{last, true}
 	r.entries += uint64(r.block.Len())
 	return &r.block, nil
 }

@@ -47,14 +47,14 @@ func (s *storedTable) chunkKey(chunk int) string {
 	return string(chunkKey(directoryKeyspace, s.table, chunk))
 }
 
-// blockOf is a block of these fingerprints, without postings.
+// blockOf returns a block of fingerprints, without postings.
 func blockOf(t fatal, fps ...uint64) []byte {
 	value, err := block.Encode(fps)
 	must(t, err)
 	return value
 }
 
-// storeDirectory stores the directory of blocks that end with these fingerprints.
+// storeDirectory stores the directory of blocks with the given last fingerprints.
 func storeDirectory(t fatal, table int, lasts []uint64) *storedTable {
 	s := &storedTable{table: table, values: map[string][]byte{}, lasts: lasts}
 	chunk := 0

@@ -35,8 +35,8 @@ func naiveFind(lasts []uint64, first uint64) int {
 	return i
 }
 
-// TestPackedTable compares a table with the array from which it was made, for blocks and arenas of
-// several sizes.
+// TestPackedTable compares a table with the fingerprints from which it was created, for blocks and
+// arenas of several sizes.
 func TestPackedTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fps := blocktest.Fingerprints(t, 2000)
@@ -51,7 +51,7 @@ func TestPackedTable(t *testing.T) {
 			first, last := blocktest.Range(t, fps)
 			if i := p.find(first); i != naiveFind(s.lasts, first) || i < p.blocks() &&
 				p.last(i) != s.lasts[i] {
-				t.Fatalf("Find(%016x) = %d, want %d", first, i, naiveFind(s.lasts, first))
+				t.Fatalf("find(%016x) = %d, want %d", first, i, naiveFind(s.lasts, first))
 			}
 			want, _ := blocktest.InRange(fps, first, last)
 			if got, err := readRange(p, first, last); err != nil || !slices.Equal(got, want) {
@@ -59,7 +59,7 @@ func TestPackedTable(t *testing.T) {
 			}
 			at, stored := slices.BinarySearch(fps, first)
 			if _, _, found, err := p.locate(first); err != nil || found != stored {
-				t.Fatalf("Contains(%016x) = %v, %v", first, found, err)
+				t.Fatalf("locate(%016x) = %v, %v", first, found, err)
 			}
 			if table != 0 {
 				continue
@@ -70,16 +70,15 @@ func TestPackedTable(t *testing.T) {
 			}
 			if got, err := p.posting(first); err != nil ||
 				!slices.Equal(slices.Collect(got.All()), wantIDs) {
-				t.Fatalf("Posting(%016x) = %v, %v, want %v", first, got, err, wantIDs)
+				t.Fatalf("posting(%016x) = %v, %v, want %v", first, got, err, wantIDs)
 			}
 		}
 		checkArena(t, p)
 	})
 }
 
-// TestBrokenPackedTable changes a block, or a chunk of a directory of three chunks. Either the
-// table is not opened, or a scan and a reader of the block get an error. The arena must not get the
-// block.
+// TestBrokenPackedTable changes a block, or one of three chunks of the directory. Either opening
+// the table must fail, or a scan and a read of the block. The arena must not get the block.
 func TestBrokenPackedTable(t *testing.T) {
 	fps := randomFingerprints(60_000, 1)
 	whole := storeTable(t, 1, fps, nil, 64)
@@ -97,10 +96,10 @@ func TestBrokenPackedTable(t *testing.T) {
 		"with postings": func(value, _ []byte) []byte {
 			return slices.Concat([]byte{value[0] | 0x80}, value[1:])
 		},
-		"from 0 on": func(value, _ []byte) []byte {
+		"beginning with 0": func(value, _ []byte) []byte {
 			return blockOf(t, append([]uint64{0}, of(value)...)...)
 		},
-		"one fingerprint": func(value, _ []byte) []byte {
+		"shortened": func(value, _ []byte) []byte {
 			all := of(value)
 			return blockOf(t, all[len(all)-1])
 		},
@@ -119,7 +118,7 @@ func TestBrokenPackedTable(t *testing.T) {
 					err = s.scan(p)
 					openErr := p.Open(i, new(Block))
 					_, _, _, locateErr := p.locate(p.last(i))
-					if what != "one fingerprint" && (!errors.Is(openErr, fault.ErrCorrupt) ||
+					if what != "shortened" && (!errors.Is(openErr, fault.ErrCorrupt) ||
 						!errors.Is(locateErr, fault.ErrCorrupt) || p.arena.bytes.Load() != 0) {
 						t.Errorf("%x %s: Open: %v, locate: %v", keys[0], what, openErr, locateErr)
 					}
@@ -157,7 +156,7 @@ func TestBrokenPackedTable(t *testing.T) {
 	}
 }
 
-// FuzzPackedTable opens a table of any directory chunk, over any block.
+// FuzzPackedTable opens a table with any directory chunk, and any block in place of all blocks.
 func FuzzPackedTable(f *testing.F) {
 	s := storeTable(f, 1, randomFingerprints(30, 1), nil, 64)
 	chunk := s.values[s.chunkKey(0)]

@@ -14,9 +14,9 @@ import (
 // Remains calls add with every document that can be read in a view of a damaged store: first the
 // documents with a record, by ID, then the documents of bulk loads, which have none. It calls
 // unreadable with the error of each place that cannot be read. It returns the number of documents
-// that it has found but cannot add, since it cannot read their record, or whether they were
-// removed. It ends at an error of add, and at an error that does not indicate damage, such as too
-// many open files.
+// that it finds but does not add, because their records or the removed IDs cannot be read there. It
+// ends at an error of add, and at an error that does not indicate damage, such as too many open
+// files.
 func (v *View) Remains(
 	add func(Record) error, unreadable func(error),
 ) (lost uint64, err error) {
@@ -63,15 +63,15 @@ func (v *View) Remains(
 	return lost, err
 }
 
-// verifiedBlocks yields the packed blocks of table 0, beginning with the block of a fingerprint. A
-// block is valid until the next one. verifiedBlocks does not need the directory.
+// verifiedBlocks yields the packed blocks of table 0 from a fingerprint on, without the directory.
+// A block is valid until the next one.
 func (v *View) verifiedBlocks(first uint64) iter.Seq2[*Block, error] {
 	var b Block
 	return scan(v, tableKey(packedKeyspace, 0, first), tableEnd(packedKeyspace, 0),
 		func(key, value []byte) (*Block, error) {
 			last, err := keyNumber(key, tableKeyLen)
 			if err == nil {
-				err = openBlock(&b, value, 0, last, followed{})
+				err = openBlock(&b, value, 0, last, previousBlock{})
 			}
 			if err == nil {
 				err = b.Verify()
@@ -80,7 +80,7 @@ func (v *View) verifiedBlocks(first uint64) iter.Seq2[*Block, error] {
 		})
 }
 
-// gap is a range of numbers that cannot be read: the first, and the end.
+// gap is a range of numbers whose entries cannot be read: the first, and the end (exclusive).
 type gap [2]uint64
 
 func inGap(gaps []gap, n uint64) bool {
@@ -88,8 +88,8 @@ func inGap(gaps []gap, n uint64) bool {
 }
 
 // readable calls visit with the entries that scan can read, in the order of their numbers, which
-// visit returns. It returns the gaps. To pass over a gap, it doubles its steps until an entry can
-// be read, and then searches between the last two steps.
+// visit returns. It returns the gaps. To find the end of a gap, it doubles its steps until an entry
+// can be read, and then searches between the last two steps by bisection.
 func readable[T any](
 	scan func(first uint64) iter.Seq2[T, error], visit func(T) (number uint64, err error),
 	unreadable func(error),
