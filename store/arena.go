@@ -12,25 +12,26 @@ import (
 	"github.com/neardup/neardup/internal/process"
 )
 
-// arena holds packed blocks in memory outside the Go heap. Blocks are added until the arena is
+// arena keeps packed blocks in memory outside the Go heap. Blocks are added until the arena is
 // full, and they stay in place until the last Tables that share the arena are released. So a reader
 // that holds Tables reads a block without a lock and without a copy.
 type arena struct {
 	limit   int64         // bytes of memory
 	bytes   atomic.Int64  // of the blocks, each rounded up to blockAlign
-	holders atomic.Int64  // Tables
+	holders atomic.Int64  // the number of Tables that share the arena
 	freed   chan struct{} // closed when the memory has been freed
 	stop    chan struct{} // closed when the arena must not be filled any more
 	once    sync.Once     // closes stop
 
 	mu          sync.Mutex
-	memory      []byte // nil until open, and if limit has no room for a block
+	memory      []byte // nil before open, and if limit is 0
 	free        func()
 	directories []*directory // freed with the memory
 }
 
-// place is the position of a block in an arena: its offset in units of blockAlign, and in the low
-// bits its length. It is 0 if the block is not in the arena.
+// place is the position of a block in an arena. The low lengthBits bits are the length of the
+// block, the others its offset in units of blockAlign. The place of a block that is not in the
+// arena is 0.
 type place = atomic.Uint64
 
 const (
@@ -38,7 +39,7 @@ const (
 	lengthBits  = 24 // a longer block is not added
 	maxInArena  = 1<<lengthBits - 1
 	maxArena    = int64(1) << (64 - lengthBits) * blockAlign
-	fillingRoom = 32 << 20 // by which Pebble's cache may grow while an arena is filled
+	fillingRoom = 32 << 20 // limits the growth of Pebble's cache while an arena is filled
 )
 
 // newArena returns an arena with one holder. open allocates its memory.
@@ -58,8 +59,8 @@ func (a *arena) open() {
 	}
 }
 
-// add copies block i of a directory into the arena, unless it is there already. It reports whether
-// the arena may have room for more.
+// add copies block i of a directory into the arena, unless the arena contains it. It reports
+// whether the arena may have room for more blocks.
 func (a *arena) add(d *directory, i int, block []byte) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,7 @@ func (a *arena) add(d *directory, i int, block []byte) (more bool) {
 	return true
 }
 
-// alignedSize returns the bytes that a block takes in an arena.
+// alignedSize returns the number of bytes that a block occupies in an arena.
 func alignedSize(length int) int64 { return int64(length+blockAlign-1) &^ (blockAlign - 1) }
 
 // block returns the block at a place.
@@ -86,7 +87,7 @@ func (a *arena) block(at uint64) []byte {
 	return a.memory[begin : begin+length : begin+length]
 }
 
-// prefetch loads the first bytes of the block at a place, in which a probe finds its positions.
+// prefetch loads the first bytes of the block at a place, which a probe reads first.
 func (a *arena) prefetch(at uint64) {
 	const positionBytes = 128 // header and unary part of a block of usual size
 	prefetch.Bytes(unsafe.Pointer(&a.memory[at>>lengthBits*blockAlign]), positionBytes)
@@ -119,9 +120,9 @@ func (a *arena) release() {
 	close(a.freed)
 }
 
-// startFilling fills the arena of tables in the background, in the order of the keys. There is
-// memory for one arena, so it waits until the arena before this one has been freed; until then
-// readers read files.
+// startFilling fills the arena of tables in the background, in the order of the keys. Only one
+// arena fits in memory, so it waits until the previous arena has been freed. Until then, readers
+// read files.
 func (s *Store) startFilling(t *Tables, before *arena) {
 	if before == nil {
 		t.arena.open()
@@ -147,8 +148,8 @@ func (s *Store) startFilling(t *Tables, before *arena) {
 	})
 }
 
-// fill adds all packed blocks to the arena until it is full. It leaves out what cannot be read: a
-// reader that needs such a block gets the error.
+// fill adds packed blocks to the arena until it is full. After an error it goes on with the next
+// table: a reader of the block will get the error.
 func (t *Tables) fill() {
 	v, err := t.View()
 	if err != nil {
@@ -176,8 +177,8 @@ func (t *Tables) fill() {
 }
 
 // limitPebbleCache keeps Pebble's cache from growing by more than fillingRoom until the caller
-// calls release, unless Options.CacheBytes limits the cache: each packed block is read once, and
-// then it is in the arena.
+// calls release. Each packed block is read once, and then is in the arena. If Options.CacheBytes is
+// set, it limits the cache already.
 func (s *Store) limitPebbleCache() (release func()) {
 	cache := s.options.Cache
 	memtables := s.Metrics().MemTable // reserved in the cache
@@ -188,8 +189,8 @@ func (s *Store) limitPebbleCache() (release func()) {
 	return func() {}
 }
 
-// waitForFilling waits until no arena is being filled. If the store has failed, then a read may
-// never return, so it waits at most a second.
+// waitForFilling waits until no arena is being filled. If the store has failed, it waits at most a
+// second, since a read may never return.
 func (s *Store) waitForFilling() {
 	ended := make(chan struct{})
 	go func() { s.filling.Wait(); close(ended) }()
@@ -200,15 +201,15 @@ func (s *Store) waitForFilling() {
 	}
 }
 
-// Memory for caches if Options do not limit it: all packed blocks, in half of the machine's memory
-// at most, and for Pebble's cache an eighth of the machine's memory, 512 MiB at most.
+// Default sizes of caches: packed blocks get the memory that they need, but at most half of the
+// machine's memory. Pebble's cache gets an eighth of the machine's memory, but at most 512 MiB.
 const (
 	maxPebbleBytes = 512 << 20
 	pebbleShare    = 8
 	packedShare    = 2
 )
 
-// pebbleCacheBytes returns the most that Pebble's cache may take. total is Options.CacheBytes.
+// pebbleCacheBytes returns the largest size of Pebble's cache. total is Options.CacheBytes.
 func pebbleCacheBytes(total int64) int64 {
 	if total > 0 {
 		return total
@@ -216,9 +217,9 @@ func pebbleCacheBytes(total int64) int64 {
 	return min(maxPebbleBytes, process.Memory()/pebbleShare)
 }
 
-// writeBytes returns the room in Pebble's cache for memtables, which Pebble reserves there. A limit
-// of the caller includes them. One memtable is written, one is flushed or kept for reuse, and an
-// iterator may hold a third.
+// writeBytes returns the size of memtables, which Pebble reserves in its cache. A limit in Options
+// includes them. One memtable is written, one is flushed or kept for reuse, and an iterator may
+// keep a third.
 func writeBytes(total int64) int64 {
 	if total > 0 {
 		return 0
@@ -235,7 +236,7 @@ func packedCacheBytes(tables []tableInfo, total int64) int64 {
 	return min(wantedCacheBytes(tables), process.Memory()/packedShare)
 }
 
-// splitCache gives a share of a limited cache to packed blocks, and the rest of it to Pebble.
+// splitCache gives a share of a limited cache to packed blocks, and the rest to Pebble.
 func (s *Store) splitCache(packed int64) {
 	if s.unreserve != nil {
 		s.unreserve()
@@ -246,7 +247,7 @@ func (s *Store) splitCache(packed int64) {
 	}
 }
 
-// wantedCacheBytes returns the size of an arena that holds all packed blocks.
+// wantedCacheBytes returns the size of an arena for all packed blocks.
 func wantedCacheBytes(tables []tableInfo) (bytes int64) {
 	for _, t := range tables {
 		bytes += int64(t.Bytes + t.Blocks*(blockAlign-1))

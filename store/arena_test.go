@@ -41,7 +41,7 @@ func checkArena(t interface{ Fatalf(string, ...any) }, tables ...*PackedTable) (
 	return missing
 }
 
-// TestLongBlock tests that a block is not added if a place has no room for its length.
+// TestLongBlock tests that add does not add a block whose length does not fit in a place.
 func TestLongBlock(t *testing.T) {
 	a, d := openArena(4*maxInArena), &directory{slots: make([]blockSlot, 1)}
 	if !a.add(d, 0, make([]byte, maxInArena+1)) || d.slots[0].place.Load() != 0 {
@@ -49,8 +49,8 @@ func TestLongBlock(t *testing.T) {
 	}
 }
 
-// TestArenaConcurrently reads a table from several goroutines. What they have opened must not
-// change.
+// TestArenaConcurrently reads a table from several goroutines. Blocks that they have opened must
+// not change.
 func TestArenaConcurrently(t *testing.T) {
 	s := storeTable(t, 1, randomFingerprints(4000, 1), nil, 200)
 	want := make([][]uint64, len(s.lasts))
@@ -85,7 +85,7 @@ func TestArenaConcurrently(t *testing.T) {
 	}
 }
 
-// packedIn makes a store with n packed fingerprints in two tables, and closes it.
+// packedIn creates a store with n packed fingerprints in two tables, and closes it.
 func packedIn(t *testing.T, fsys vfs.FS, n int) {
 	t.Helper()
 	s := openIn(t, fsys)
@@ -106,8 +106,8 @@ func packedIn(t *testing.T, fsys vfs.FS, n int) {
 		Bare: uint64(n)}), r.Close(), s.Close())
 }
 
-// TestFillArena opens a store that fills its arena: soon every block is there, up to the limit, and
-// a reader of these blocks reads no file.
+// TestFillArena tests that the arena gets every block, up to the limit of the cache, and that
+// reading these blocks reads no file.
 func TestFillArena(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
@@ -141,8 +141,8 @@ func TestFillArena(t *testing.T) {
 	}
 }
 
-// TestFillArenaFails tests a file that cannot be read in the background. A reader of its blocks
-// must get the error, and the block once the file can be read again.
+// TestFillArenaFails tests a file that is unreadable while the arena is filled. A reader of its
+// blocks must get the error, or the block once the file is readable again.
 func TestFillArenaFails(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 20_000)
@@ -166,8 +166,8 @@ func TestFillArenaFails(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestCloseWhileFilling closes a store while its arena is being filled: also if a read takes long,
-// and if the store has failed.
+// TestCloseWhileFilling closes a store while its arena is filled by slow reads. The store is open
+// or has failed.
 func TestCloseWhileFilling(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
@@ -207,10 +207,10 @@ func TestCloseWhileFilling(t *testing.T) {
 	}
 }
 
-// TestTakeFreesTheArenaBefore tests that there is memory for one arena. Readers of the earlier
-// tables must still read their content. Once they have released the tables, the directories are
-// freed and the next arena opens.
-func TestTakeFreesTheArenaBefore(t *testing.T) {
+// TestTakeFreesPreviousArena tests that only one arena is in memory. Readers of the previous tables
+// must still read their content. Once they have released the tables, the directories are freed and
+// the next arena opens.
+func TestTakeFreesPreviousArena(t *testing.T) {
 	for _, fills := range []bool{false, true} {
 		s, err := Open(
 			"ix", Options{Create: &Meta{Plan: "plan"}, FS: vfs.NewMem(), FillArena: fills})
@@ -236,7 +236,7 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 		}
 		before := pack(1)
 		if !read(before, 1) {
-			t.Error("nothing is in the arena")
+			t.Error("the arena is empty")
 		}
 		now := pack(2)
 		if !read(before, 1) || read(now, 2) {
@@ -246,7 +246,7 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 		before.Packed(0).free = func() { freed.Add(1) }
 		before.Release()
 		if <-before.arena.freed; freed.Load() != 1 {
-			t.Errorf("the directories before were freed %d times", freed.Load())
+			t.Errorf("the previous directories were freed %d times", freed.Load())
 		}
 		for end := time.Now().Add(time.Minute); !cached(now); time.Sleep(time.Millisecond) {
 			if !fills {
@@ -262,9 +262,9 @@ func TestTakeFreesTheArenaBefore(t *testing.T) {
 	}
 }
 
-// TestSharesOfTheCache tests that Pebble's cache gets the memory that packed blocks leave, if the
-// caller sets a limit. If not, filling the arena must not let Pebble's cache grow.
-func TestSharesOfTheCache(t *testing.T) {
+// TestCacheShares tests that packed blocks and Pebble's cache share the limit that a caller sets.
+// Without a limit, filling the arena must not let Pebble's cache grow.
+func TestCacheShares(t *testing.T) {
 	mem := vfs.NewMem()
 	packedIn(t, mem, 50_000)
 	const limit = 32 << 20

@@ -40,7 +40,7 @@ func (b *Batch) set(key, value []byte) { b.keep(b.batch.Set(key, value, nil)) }
 // SetLive adds a stored fingerprint and the ID of its document to table 0.
 func (b *Batch) SetLive(stored, id uint64) { b.set(liveKey(b.live, stored, id), nil) }
 
-// SetEntry adds a permuted fingerprint to a table from 1 on.
+// SetEntry adds a permuted fingerprint to a table other than table 0.
 func (b *Batch) SetEntry(table int, permuted uint64) {
 	b.set(tableKey(b.live, table, permuted), nil)
 }
@@ -98,8 +98,8 @@ func (c *Commit) Wait() error {
 
 // Apply makes the batch visible to every View that is opened later. If durable is true, Last then
 // returns its Commit. Otherwise, the batch becomes durable later. Batches become durable in the
-// order in which they are applied. The batch must not be used again. Calls are serialized by the
-// caller.
+// order in which they are applied. The batch must not be used again. The caller must serialize
+// calls.
 func (s *Store) Apply(b *Batch, durable bool) error {
 	if err := s.writable(); err != nil {
 		return errors.Join(err, b.Close())
@@ -180,8 +180,8 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// fail keeps the first failed write. After it the contents of the log are unknown until the index
-// is opened again.
+// fail translates the error of a write, and records the first one: after a failed write, the
+// contents of the log are unknown until the index is opened again.
 func (s *Store) fail(err error) error {
 	if err == nil {
 		return nil

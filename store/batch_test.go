@@ -46,7 +46,7 @@ func TestLastCoversViews(t *testing.T) {
 		wg.Go(func() {
 			for !ending.Load() {
 				v, err := s.View()
-				last := s.Last() // at once, since a commit that is late is so for a moment
+				last := s.Last() // immediately, since Last would be wrong only for a moment
 				if err != nil {
 					t.Error(err)
 					return
@@ -64,7 +64,7 @@ func TestLastCoversViews(t *testing.T) {
 		})
 	}
 	order := map[*Commit]uint64{s.Last(): 0}
-	// a reader must come in the microsecond between two steps
+	// a reader must run in the microsecond between two steps of Apply
 	commits := uint64(testenv.Number(4000, 4000, 32_000, 32_000))
 	for id := uint64(1); id <= commits || changes.Load() < 100 && id < 100_000; id++ {
 		b := s.NewBatch()

@@ -45,8 +45,8 @@ func overwrite(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	must(t, err, f.Close())
 }
 
-// TestZerosAfterLog crashes with zeros after the records of a log that is often flushed, and
-// again in the following Open. Pebble requires a clean end of every log except the newest.
+// TestZerosAfterLog tests crashes with reserved zeros after the records of a log, and during the
+// following Open. Pebble requires a clean end of every log except the newest.
 func TestZerosAfterLog(t *testing.T) {
 	fsys := crashfs.New()
 	s := openIn(t, fsys)
@@ -152,8 +152,8 @@ func TestMissingOrCutTable(t *testing.T) {
 	}
 }
 
-// TestCheckFilesReadsEveryBlock tests that a wrong byte in any block of a table is reported with
-// its file, also if no iterator reads it.
+// TestCheckFilesReadsEveryBlock tests that CheckFiles reports the file of a wrong byte in any
+// block, also if no iterator reads the block.
 func TestCheckFilesReadsEveryBlock(t *testing.T) {
 	fsys := crashfs.New()
 	s := openIn(t, fsys)

@@ -14,7 +14,7 @@ import (
 // IDs is a set of document IDs.
 type IDs = block.IDs
 
-// NewIDs returns the set of the given IDs, in any order. It takes over the slice.
+// NewIDs returns the set of the given IDs, in any order. It keeps and sorts the slice.
 func NewIDs(ids ...uint64) IDs { return block.NewIDs(ids...) }
 
 // Posting is a stored fingerprint and the IDs of its documents.
@@ -24,7 +24,7 @@ type Posting struct {
 }
 
 // Postings yields the entries of table 0 from a stored fingerprint on, in ascending order, without
-// the IDs that have been removed. A fingerprint without documents is left out.
+// removed IDs. It skips a fingerprint if all its IDs are removed.
 func (v *View) Postings(first uint64) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		removed, err := v.Removed()
@@ -60,22 +60,21 @@ func (v *View) Removed() (*roaring64.Bitmap, error) {
 	return removed, nil
 }
 
-// HasLive reports whether there is any live entry or removed ID.
+// HasLive reports whether any live entry or removed ID exists.
 func (v *View) HasLive() (bool, error) {
 	for _, keyspace := range v.live {
-		it := v.it
-		if it.SeekGE([]byte{keyspace}) && it.Key()[0] == keyspace {
+		if v.it.SeekGE([]byte{keyspace}) && v.it.Key()[0] == keyspace {
 			return true, nil
 		}
-		if err := it.Error(); err != nil {
+		if err := v.it.Error(); err != nil {
 			return false, translateError(err)
 		}
 	}
 	return false, nil
 }
 
-// RemovedIn yields the IDs that were removed in an epoch, in ascending order. Epoch 0 is the frozen
-// one, if there is one.
+// RemovedIn yields the IDs that were removed in an epoch, in ascending order. A frozen epoch is
+// epoch 0.
 func (v *View) RemovedIn(epoch int) iter.Seq2[uint64, error] {
 	return v.removedFrom(epoch, 0)
 }
@@ -91,8 +90,8 @@ func (v *View) removedFrom(epoch int, first uint64) iter.Seq2[uint64, error] {
 		})
 }
 
-// Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, with all
-// IDs that they have.
+// Entries yields the entries of table 0 from a stored fingerprint on, in ascending order, including
+// removed IDs.
 func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
 	entries := v.packedPostings(first)
 	for epoch := range v.live {
@@ -101,7 +100,7 @@ func (v *View) Entries(first uint64) iter.Seq2[Posting, error] {
 	return entries
 }
 
-// merge merges two sequences of postings. A fingerprint of both gets the IDs of both.
+// merge merges two sequences of postings. A fingerprint in both sequences has the IDs of both.
 func merge(a, b iter.Seq2[Posting, error]) iter.Seq2[Posting, error] {
 	return func(yield func(Posting, error) bool) {
 		next, stop := iter.Pull2(b)

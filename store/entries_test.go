@@ -55,7 +55,7 @@ func keyOf(id uint64) string { return fmt.Sprint("key ", id) }
 // hashOf returns one of 7 hashes, so that keys collide.
 func hashOf(key string) uint64 { return KeyHash(key) % 7 }
 
-// modelFingerprints are the stored fingerprints of model documents: neighbours, and both ends.
+// modelFingerprints are the stored fingerprints of model documents, some of them adjacent.
 var modelFingerprints = []uint64{0, 1, 2, 0xff, 0x100, 1 << 32, 1<<32 + 1, 7 << 61,
 	math.MaxUint64 - 1, math.MaxUint64}
 
@@ -95,7 +95,7 @@ func (m *model) change(rng *rand.Rand, b *Batch) {
 	b.SetCounters(m.counters)
 }
 
-// add adds a document. Sometimes it adds so many with one fingerprint that a scan skips some.
+// add adds a document, or sometimes more than manyCopies documents with the same fingerprint.
 func (m *model) add(rng *rand.Rand, b *Batch) {
 	n, stored := 1, modelFingerprints[rng.IntN(len(modelFingerprints))]
 	if rng.IntN(40) == 0 {
@@ -407,7 +407,7 @@ func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testenv.Seed(t), 0))
 	fsys := vfs.NewMem()
 	s, m := openIn(t, fsys), newModel()
-	var before []func() // checks of tables that were replaced
+	var before []func() // checks of replaced tables
 	checkBefore := func() {
 		for _, check := range before {
 			check()

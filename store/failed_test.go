@@ -16,7 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/crashfs"
 )
 
-// writes are the operations that write to a file, and the ones that make it durable.
+// writes are the operations that write or sync a file.
 var writes = []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData,
 	errorfs.OpFileSyncTo}
 
@@ -114,9 +114,9 @@ func crashedAfter(t *testing.T, documents uint64) *crashfs.FS {
 	return crashed
 }
 
-// TestOpenOnFullDiskAfterCrash opens a store after a crash with a full disk, where Pebble would
-// retry to flush the log forever. Open must return an error and lose nothing, however far it got.
-// With free space, the next Open must find all documents.
+// TestOpenOnFullDiskAfterCrash opens a store on a full disk after a crash. Pebble alone would retry
+// to flush the log forever. Open must return an error and leave the files unchanged. With free
+// space, the next Open must find all documents.
 func TestOpenOnFullDiskAfterCrash(t *testing.T) {
 	const documents = 200
 	crashed := crashedAfter(t, documents)
@@ -191,9 +191,9 @@ func TestOpenWithEveryOperationFailing(t *testing.T) {
 	}
 }
 
-// TestCallThatIsLateForClose tests a call that guard did not wait for and that reaches Pebble
-// after Close. Pebble would end the process for it.
-func TestCallThatIsLateForClose(t *testing.T) {
+// TestCallAfterClose tests a call that guard did not wait for and that reaches Pebble after Close.
+// Pebble must not end the process.
+func TestCallAfterClose(t *testing.T) {
 	s := openIn(t, vfs.NewMem())
 	goOn, late := make(chan struct{}), make(chan error, 1)
 	s.guarded.Stop(syscall.EIO)
@@ -216,10 +216,10 @@ func TestCallThatIsLateForClose(t *testing.T) {
 	}
 }
 
-// TestStopInTheMiddleOfACheckpoint stops the store while Pebble creates a directory or a file of
+// TestStopDuringCheckpoint stops the store while Pebble creates a directory or a file of
 // a checkpoint. Checkpoint must not wait for Pebble, which may never return. Nothing may be
 // created in the directory afterwards.
-func TestStopInTheMiddleOfACheckpoint(t *testing.T) {
+func TestStopDuringCheckpoint(t *testing.T) {
 	for what, at := range map[string]errorfs.OpKind{"directory": errorfs.OpMkdirAll,
 		"file": errorfs.OpCreate, "link": errorfs.OpLink} {
 		t.Run(what, func(t *testing.T) {

@@ -72,8 +72,8 @@ func countKey(id uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{countKeyspace}, id)
 }
 
-// keyKey returns the entry of a document in the key keyspace. Its first keyPrefixLen bytes are the
-// same for all documents whose keys have that hash.
+// keyKey returns the key of an entry in the key keyspace. If the keys of documents have the same
+// hash, their entries differ only in the ID at the end.
 func keyKey(hash, id uint64) []byte { return appendKeyKey(nil, hash, id) }
 
 func appendKeyKey(dst []byte, hash, id uint64) []byte {
@@ -81,7 +81,8 @@ func appendKeyKey(dst []byte, hash, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, id)
 }
 
-// tableKey returns a key of a live table from 1 on, of a removed ID, or of a packed block.
+// tableKey returns the key of a live entry of a table except table 0, of a removed ID, or of a
+// packed block.
 func tableKey(keyspace byte, table int, permuted uint64) []byte {
 	return putTableKey(make([]byte, tableKeyLen), keyspace, table, permuted)
 }
@@ -93,7 +94,7 @@ func putTableKey(key []byte, keyspace byte, table int, permuted uint64) []byte {
 	return key
 }
 
-// liveKey returns a live entry of table 0.
+// liveKey returns the key of a live entry of table 0.
 func liveKey(keyspace byte, stored, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(tableKey(keyspace, 0, stored), id)
 }
@@ -107,10 +108,11 @@ func chunkKey(keyspace byte, table, chunk int) []byte {
 	return key
 }
 
-// keyspaceEnd is the first key after a keyspace.
+// keyspaceEnd returns the first key after a keyspace.
 func keyspaceEnd(keyspace byte) []byte { return []byte{keyspace + 1} }
 
-// tableStart is the first key that a table can have in a keyspace, tableEnd the first key after it.
+// tableStart returns the first possible key of a table in a keyspace, and tableEnd the first key
+// after the table.
 func tableStart(keyspace byte, table int) []byte {
 	return binary.BigEndian.AppendUint16([]byte{keyspace}, uint16(table))
 }
@@ -122,7 +124,8 @@ func tableEnd(keyspace byte, table int) []byte {
 	return tableStart(keyspace, table+1)
 }
 
-// keyNumber reads the number at the end of a key of a given length: 4 bytes of a chunk, else 8.
+// keyNumber returns the number at the end of a key, which must have the given length. The number of
+// a chunk has 4 bytes, every other number 8.
 func keyNumber(key []byte, length int) (n uint64, err error) {
 	if len(key) != length {
 		return 0, fmt.Errorf("%w: key %x has %d bytes, not %d", fault.ErrCorrupt, key,
@@ -162,8 +165,8 @@ type Record struct {
 	Key         string
 }
 
-// Bare reports whether a record holds nothing but an ID, a fingerprint and a time. A bulk load
-// stores such a document without a record.
+// Bare reports whether a record has only an ID, a fingerprint and a time. A bulk load stores such a
+// document without a record.
 func (r *Record) Bare() bool {
 	return r.Shingles.IsZero() && r.Digest == 0 && r.Tokens == 0 && r.Scope == "" && r.Key == ""
 }
@@ -206,7 +209,7 @@ func (r *Record) appendTo(dst []byte) []byte {
 	return append(dst, r.Key...)
 }
 
-// decodeRecord parses the form that appendTo writes. Error: ErrCorrupt.
+// decodeRecord decodes a value that appendTo has written. It returns ErrCorrupt for other values.
 func decodeRecord(src []byte) (Record, error) {
 	if len(src) == 0 || src[0]&^recordFlags != 0 {
 		return Record{}, fmt.Errorf("%w: document record %.32x", fault.ErrCorrupt, src)
@@ -332,8 +335,8 @@ func (s *sum) Finish(bool) ([]byte, io.Closer, error) { return appendCount(nil, 
 
 // comparer orders keys by their bytes. Its name is part of the storage format.
 //
-// Entries of the key keyspace, and live entries of table 0, end in a document ID. Split cuts the ID
-// off, so that the Bloom filter of a file answers for a key hash, or for a stored fingerprint.
+// Entries of the key keyspace, and live entries of table 0, end in a document ID. Split removes the
+// ID, so that the Bloom filter of a file contains key hashes and stored fingerprints.
 var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "neardup.1"

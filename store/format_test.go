@@ -16,8 +16,7 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// FuzzMeta tests that a value of a meta entry is refused, or encoded as it was. The values of the
-// entries of an index are decoded.
+// FuzzMeta tests that decode either returns an error or a Meta that is encoded as the same value.
 func FuzzMeta(f *testing.F) {
 	tables := []tableInfo{{7, 2, 90}, {7, 1, maxPackedBytes}}
 	for _, m := range []Meta{
@@ -114,8 +113,8 @@ func keysOfAllKinds() string {
 	return out.String()
 }
 
-// openWithMeta makes a store with another value of a meta entry, or without it, and returns the
-// error of Open, which does not depend on the options.
+// openWithMeta creates a store with another value of a meta entry, or without the entry, and
+// returns the error of Open, which must not depend on the options.
 func openWithMeta(t *testing.T, name string, value []byte) (err error) {
 	mem := vfs.NewMem()
 	s := openIn(t, mem)

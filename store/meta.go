@@ -24,7 +24,7 @@ type Meta struct {
 	Analyzer string // "": not known
 	Counters Counters
 
-	// IDs of the documents that most different texts of their own site are duplicates of
+	// IDs of the documents with the most different texts of their own site as duplicates
 	Crowded []uint64
 
 	packing packing
@@ -33,7 +33,7 @@ type Meta struct {
 
 // Counters change with every commit.
 type Counters struct {
-	NextID    uint64 // the ID that the next document gets
+	NextID    uint64 // the ID of the next document
 	Documents uint64 // documents that have not been removed
 	Bare      uint64 // documents without a record
 }

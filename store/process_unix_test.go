@@ -26,8 +26,8 @@ func inOtherProcess(t *testing.T, dir string) {
 	}
 }
 
-// TestLock tests that an open index is refused to other processes until it is closed. For this
-// process, see TestLockedByThisProcess.
+// TestLock tests that other processes cannot open an index until it is closed.
+// TestLockedByThisProcess tests the same within a process.
 func TestLock(t *testing.T) {
 	if dir := os.Getenv(otherProcess); dir != "" {
 		for way, opts := range everyWay() {
@@ -47,8 +47,8 @@ func TestLock(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestFewOpenFiles tests that a low limit on open files is respected, and that errors name the
-// cause.
+// TestFewOpenFiles tests that the store respects a low limit on open files, and that errors name
+// the limit.
 func TestFewOpenFiles(t *testing.T) {
 	const records = 150
 	dir := os.Getenv(otherProcess)

@@ -23,12 +23,12 @@ import (
 // incomingDir is the directory of the index in which a Rewrite writes its files.
 const incomingDir = "incoming"
 
-// Rewrite writes new packed tables with their directories and filters, and records and keys that
-// are added or deleted together with them. Commit or Take installs all of it in one step. Before
-// that, readers do not see any of it, and a crash leaves none of it.
+// Rewrite writes new packed tables with their directories and filters, and adds and deletes records
+// and keys. Commit or Take installs all of these changes in one step. Until then, readers do not
+// see any of them, and a crash discards them.
 //
-// Several tables may be written concurrently, also with records, keys and filters. Otherwise a
-// Rewrite is not safe for concurrent use.
+// Tables may be written concurrently with each other, and with records, keys and filters. Otherwise
+// a Rewrite is not safe for concurrent use.
 type Rewrite struct {
 	store *Store
 	dir   string
@@ -38,18 +38,18 @@ type Rewrite struct {
 	created int      // number of files
 
 	tables  []tableInfo
-	plan    string    // as Prepare was given it
-	nextID  uint64    // as Prepare was given it
-	records sstWriter // that are added
-	deleted sstWriter // records that are deleted
+	plan    string    // argument of Prepare
+	nextID  uint64    // argument of Prepare
+	records sstWriter // added records
+	deleted sstWriter // deleted records
 	counts  sstWriter
 	keys    sstWriter
 	filters sstWriter
 }
 
-// NewRewrite starts a Rewrite with a number of tables. There may be one Rewrite at a time. The
-// caller must prevent writes to the store until the Rewrite is committed or closed, unless Freeze
-// was called before it and Take installs it.
+// NewRewrite starts a Rewrite with a number of tables. A store can have one Rewrite at a time. The
+// caller must prevent writes to the store until the Rewrite is committed or closed, unless the
+// caller has called Freeze before and installs the Rewrite with Take.
 func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
@@ -64,10 +64,10 @@ func (s *Store) NewRewrite(tables int) (*Rewrite, error) {
 	return r, s.fs.MkdirAll(r.dir, 0o700)
 }
 
-// SetTables changes the number of tables, before the first is written.
+// SetTables changes the number of tables. It must be called before the first table is written.
 func (r *Rewrite) SetTables(tables int) { r.tables = make([]tableInfo, tables) }
 
-// Entries returns the number of fingerprints of the tables, which must have been closed.
+// Entries returns the number of fingerprints of each table. Table 0 must have been closed.
 func (r *Rewrite) Entries() uint64 { return r.tables[0].Entries }
 
 // Dir returns a directory of FS for temporary files. Close removes it.
@@ -99,8 +99,8 @@ func (r *Rewrite) DeleteRecord(id uint64) error {
 	return errors.Join(r.deleted.delete(documentKey(id)), r.counts.delete(countKey(id)))
 }
 
-// WithdrawRecords removes some of the added records. It writes the files of all other records
-// again. If ctx ends first, it returns the error of ctx.
+// WithdrawRecords removes some of the added records: it copies the other records to new files. If
+// ctx ends first, it returns the error of ctx.
 func (r *Rewrite) WithdrawRecords(ctx context.Context, withdrawn *roaring64.Bitmap) (err error) {
 	if err := r.records.close(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (r *Rewrite) copyRecords(
 	return it.Error()
 }
 
-// recordsPerCheck is the number of records that are copied between two looks at the context.
+// recordsPerCheck is the number of records that are copied between two checks of the context.
 const recordsPerCheck = 4096
 
 // AddKey adds an entry of a key hash and a document ID. AddKey and DeleteKey must be called in
@@ -181,8 +181,8 @@ type TableWriter struct {
 	info      tableInfo
 }
 
-// Table returns a writer for a table. Table 0, which has IDs, takes entries by AddPosting, the
-// other tables by Add. Close must be called.
+// Table returns a writer for a table. Entries of table 0, which have IDs, are added with
+// AddPosting, entries of other tables with Add. Close must be called.
 func (r *Rewrite) Table(table int) *TableWriter {
 	w := &TableWriter{r: r, table: table, blocks: r.newPackedWriter(),
 		directory: r.newPackedWriter()}
@@ -228,9 +228,9 @@ func (w *TableWriter) Close() error {
 	return errors.Join(err, w.blocks.close(), w.directory.close())
 }
 
-// Commit replaces the packed tables and all epochs by the new tables, with everything else that was
-// added, in one durable step. After a crash either all of it exists or nothing. Every table must be
-// closed. The store must be opened again to read the new tables.
+// Commit replaces the packed tables and all epochs by the new tables, and adds and deletes the
+// records and keys, in one durable step. A crash leaves all of these changes or none. Every table
+// must be closed. The store must be opened again to read the new tables.
 func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) error {
 	if err := r.Prepare(plan, counters.NextID, &counters); err != nil {
 		return err
@@ -239,8 +239,9 @@ func (r *Rewrite) Commit(ctx context.Context, plan string, counters Counters) er
 	return translateError(r.store.guard(func() error { return r.store.excise(ctx, r.paths, all) }))
 }
 
-// Prepare makes the files of the Rewrite durable for Take. Others may write during the call. All
-// packed documents have IDs below nextID. If counters is nil, then the counters stay as they are.
+// Prepare makes the files of the Rewrite durable for Take. Other goroutines may write to the store
+// during the call. All packed documents must have IDs below nextID. If counters is nil, the stored
+// counters do not change.
 func (r *Rewrite) Prepare(plan string, nextID uint64, counters *Counters) error {
 	r.plan, r.nextID = plan, nextID
 	err := errors.Join(r.records.close(), r.deleted.close(), r.counts.close(), r.keys.close(),
@@ -267,10 +268,9 @@ func exciseSpan(e epochs) pebble.KeyRange {
 	return pebble.KeyRange{Start: []byte{packedKeyspace}, End: []byte{afterTables}}
 }
 
-// excise ingests files and deletes all other keys of a span. If Pebble cannot read the rest of a
-// file of which it excises the middle, it takes the rest for empty. So excise reads both edges of
-// the span before, to report errors, and failfs stops the database if a read fails during the
-// excision.
+// excise ingests files and deletes all other keys of a span. If Pebble cannot read the part of a
+// file outside of the span, it treats that part as empty. So excise first reads both edges of the
+// span, to report errors, and failfs stops the database if a read fails during the excision.
 func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange) error {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *Store) excise(ctx context.Context, paths []string, span pebble.KeyRange
 	})
 }
 
-// packing describes the tables after the Rewrite is installed instead of others.
+// packing describes the tables after the Rewrite has replaced the tables before it.
 func (r *Rewrite) packing(before *Tables) packing {
 	return packing{before.packing.generation + 1, r.nextID, r.tables}
 }
@@ -319,8 +319,9 @@ func (r *Rewrite) Close() error {
 }
 
 // CompactRecords compacts all keyspaces except the tables. It drops deleted and replaced entries,
-// and moves every key to Pebble's lowest level. It needs up to as much free disk space as the
-// records take. If ctx ends first, the remaining keyspaces stay as they are, and no entry is lost.
+// and moves every key to Pebble's lowest level. The free disk space that it needs is at most the
+// size of the records. If ctx ends first, the remaining keyspaces are not compacted, and no entry
+// is lost.
 func (s *Store) CompactRecords(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -329,7 +330,7 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 		return err
 	}
 	// If a context ends between two steps of a manual compaction, Pebble panics in another
-	// goroutine: it does not find the compaction that it has picked.
+	// goroutine, because it does not find the compaction that it has picked.
 	uncancelled := context.WithoutCancel(ctx)
 	for _, keyspace := range []byte{documentKeyspace, keyKeyspace, metaKeyspace, countKeyspace} {
 		if err := ctx.Err(); err != nil {
@@ -345,9 +346,10 @@ func (s *Store) CompactRecords(ctx context.Context) error {
 }
 
 // overlapSmallFiles makes Pebble merge small files of records. Records are appended in the order
-// of their keys, so each flush and each load leaves a file that overlaps with no other. Pebble
-// only moves such files from level to level. Deletes of two keys that no index has make a file
-// that overlaps with all of them.
+// of their keys, so each flush and each load creates a file that overlaps with no other file, and
+// Pebble only moves such files from level to level. overlapSmallFiles deletes two keys that no
+// index has, one before and one after all records. The file of these deletes overlaps with all
+// files.
 func (s *Store) overlapSmallFiles() error {
 	var levels [][]pebble.SSTableInfo
 	err := s.guard(func() (err error) { levels, err = s.db.SSTables(); return err })
@@ -375,7 +377,7 @@ func (s *Store) overlapSmallFiles() error {
 const (
 	// sortedFileBytes is the approximate size of a file.
 	sortedFileBytes = 128 << 20
-	// packedBlockBytes is the size of Pebble's blocks, which hold several packed blocks.
+	// packedBlockBytes is the size of Pebble's blocks, which contain several packed blocks.
 	packedBlockBytes = 8 << 10
 
 	// More than fewSmallFiles files below smallFileBytes are merged. The merge rewrites the whole
@@ -404,8 +406,8 @@ func (r *Rewrite) newWriter() sstWriter {
 	return e
 }
 
-// newPackedWriter returns a writer for values that are compressed already, and are looked up by
-// keys that exist.
+// newPackedWriter returns a writer for values that are compressed already. It writes no Bloom
+// filters, because only existing keys are looked up.
 func (r *Rewrite) newPackedWriter() sstWriter {
 	e := r.newWriter()
 	e.options.Compression = sstblock.NoCompression
@@ -428,7 +430,7 @@ func (e *sstWriter) delete(key []byte) error {
 	return e.file.Delete(key)
 }
 
-// open creates the next file if there is none, or if it is full.
+// open creates a file if no file is open or the open file is full.
 func (e *sstWriter) open() error {
 	if e.file != nil && e.file.Raw().EstimatedSize() >= sortedFileBytes {
 		if err := e.close(); err != nil {

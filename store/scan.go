@@ -15,8 +15,8 @@ import (
 )
 
 // CheckFiles reads every block of every table file of the store from the disk and compares the
-// checksums. It stops at the first damaged file and returns ErrCorrupt with its path. It calls
-// read, unless that is nil, with the size of each file. It skips a file that Pebble has replaced
+// checksums. It stops at the first damaged file and returns ErrCorrupt with its path. If read is
+// not nil, CheckFiles calls it with the size of each file. It skips a file that Pebble has replaced
 // and removed since the call began.
 func (s *Store) CheckFiles(ctx context.Context, read func(bytes uint64)) error {
 	files, err := s.tableFiles()
@@ -53,7 +53,7 @@ func (s *Store) CheckFiles(ctx context.Context, read func(bytes uint64)) error {
 	return nil
 }
 
-// tableFiles returns the tables of the database, one of the tables that share a file.
+// tableFiles returns the tables of the database. If several tables share a file, it returns one.
 func (s *Store) tableFiles() ([]pebble.SSTableInfo, error) {
 	levels, err := s.db.SSTables()
 	files := slices.Concat(levels...)
@@ -81,8 +81,8 @@ func checkFile(ctx context.Context, path string, o *pebble.Options) error {
 	return errors.Join(r.ValidateBlockChecksums(), r.Close())
 }
 
-// scan yields what decode returns for the entries from first to the one before end, in ascending
-// order. The bytes that decode gets are valid until its next call.
+// scan yields the results of decode for the entries from first (inclusive) to end (exclusive), in
+// ascending order. The arguments of decode are valid until its next call.
 func scan[T any](
 	v *View, first, end []byte, decode func(key, value []byte) (T, error),
 ) iter.Seq2[T, error] {
@@ -103,7 +103,7 @@ func scan[T any](
 	}
 }
 
-// mapped yields the values of the elements of a sequence, up to its first error.
+// mapped yields value(x) for each element x of a sequence, up to the first error.
 func mapped[T, U any](all iter.Seq2[T, error], value func(T) U) iter.Seq2[U, error] {
 	return func(yield func(U, error) bool) {
 		for x, err := range all {
@@ -114,7 +114,7 @@ func mapped[T, U any](all iter.Seq2[T, error], value func(T) U) iter.Seq2[U, err
 	}
 }
 
-// checkEmpty checks the value of an entry whose key says everything.
+// checkEmpty returns an error if the value of an entry is not empty.
 func checkEmpty(value []byte) error {
 	if len(value) > 0 {
 		return fmt.Errorf("%w: a value of %d bytes, not 0", fault.ErrCorrupt, len(value))
@@ -122,15 +122,15 @@ func checkEmpty(value []byte) error {
 	return nil
 }
 
-// entries yields the entries from first to the one before end until yield returns false. nil stands
-// for no bound.
+// entries yields the entries from first (inclusive) to end (exclusive) until yield returns false. A
+// nil bound does not limit the range.
 func (v *View) entries(first, end []byte, yield func(key, value []byte) bool) error {
 	it, err := v.it.Clone(
 		pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: first, UpperBound: end}})
 	if err != nil {
 		return translateError(err)
 	}
-	defer it.Close() // each step returns its errors
+	defer it.Close() // its error was returned by Error or ValueAndErr
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {

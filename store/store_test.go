@@ -37,18 +37,18 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// everyWay are the ways to open a directory.
+// everyWay returns options for each way to open a directory.
 func everyWay() map[string]Options {
 	return map[string]Options{
-		"to make":  {Create: &Meta{Plan: "plan"}},
-		"existing": {},
-		"to read":  {ReadOnly: true},
+		"create":    {Create: &Meta{Plan: "plan"}},
+		"open":      {},
+		"read-only": {ReadOnly: true},
 	}
 }
 
-// TestForeignDirectoryIsLeftAlone tests that a directory that is not an index is refused, and
-// that no byte of it changes.
-func TestForeignDirectoryIsLeftAlone(t *testing.T) {
+// TestForeignDirectoryUnchanged tests that Open returns an error for a directory that is not an
+// index, and does not change the directory.
+func TestForeignDirectoryUnchanged(t *testing.T) {
 	write := func(names ...string) func(dir string) {
 		return func(dir string) {
 			must(t, os.MkdirAll(filepath.Join(dir, names[0], ".."), 0o755))
@@ -133,7 +133,7 @@ func TestLockedByThisProcess(t *testing.T) {
 	}
 }
 
-// crashesOf returns the files that a crash would leave before each operation of a call that
+// crashesOf makes a call, and returns the files that a crash would leave before each operation that
 // changes the disk.
 func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 	var mu sync.Mutex
@@ -149,8 +149,8 @@ func crashesOf(mem *crashfs.FS, call func(vfs.FS)) (clones []*crashfs.FS) {
 }
 
 // TestCreationInterrupted interrupts the creation of a store before every operation that changes
-// the disk. The result must be no store or a complete one, and the next Open must complete it.
-// Once Open has returned, the store must exist.
+// the disk. The result must be no store or a complete store, and the next Open must complete the
+// creation. Once Open has returned, the store must be durable.
 func TestCreationInterrupted(t *testing.T) {
 	for _, dir := range []string{"store", "a/b/store"} {
 		create := Options{Create: &Meta{Plan: "plan"}}

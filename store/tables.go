@@ -14,8 +14,8 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// epochs are the epochs of an index. Commits write to last. If first is not last, it is the epoch
-// before last, which is frozen: it waits for a compaction.
+// epochs are the epochs of an index. Commits write to last. If first is not last, it is last-1 and
+// frozen: it waits for a compaction.
 type epochs struct{ first, last uint64 }
 
 // keyspaceOf returns the keyspace of an epoch. The keyspaces of two adjacent epochs are on either
@@ -36,7 +36,7 @@ func (e epochs) live() []byte {
 	return []byte{keyspaceOf(e.first), keyspaceOf(e.last)}
 }
 
-// packed returns the epochs after a compaction of the frozen one.
+// packed returns the epochs after a compaction of the frozen epoch.
 func (e epochs) packed() epochs { return epochs{e.last, e.last} }
 
 func (e epochs) check() error {
@@ -48,7 +48,7 @@ func (e epochs) check() error {
 
 // packing describes the packed tables.
 type packing struct {
-	generation uint64      // 0: there are no packed tables
+	generation uint64      // 0: no packed tables
 	nextID     uint64      // all packed documents have IDs below it
 	tables     []tableInfo // by table
 }
@@ -73,7 +73,7 @@ type Tables struct {
 	epochs  epochs
 	arena   *arena // nil: there are no packed tables
 
-	holders  atomic.Int64 // including the store
+	holders  atomic.Int64 // their number, including the store
 	released atomic.Bool  // the last holder has released the arena
 	pin      atomic.Pointer[pin]
 }
@@ -117,8 +117,8 @@ func (s *Store) Tables() *Tables {
 // the tables. Generation, PackedEntries and PackedBefore never change, so they need no lock.
 func (s *Store) Now() *Tables { return s.tables.Load() }
 
-// Hold adds a holder. The caller must be a holder, or check before it uses the tables that they are
-// still the current ones.
+// Hold adds a holder. A caller that is not a holder yet must check that the tables are still the
+// current tables before it uses them.
 func (t *Tables) Hold() { t.holders.Add(1) }
 
 // Release removes a holder.
@@ -134,8 +134,8 @@ func (t *Tables) Release() {
 	}
 }
 
-// pinTo makes the tables show the present state from now on. There must be no writes during the
-// call.
+// pinTo makes the tables show the current state of the database from now on. The caller must
+// prevent writes during the call.
 func (t *Tables) pinTo(db *pebble.DB) error {
 	it, err := db.NewIter(nil)
 	if err != nil {
@@ -230,7 +230,7 @@ func (t *Tables) View() (*View, error) {
 	return v, nil
 }
 
-// Packed returns a packed table. It returns nil if there are no packed tables.
+// Packed returns a packed table, or nil if the store has no packed tables.
 func (t *Tables) Packed(table int) *PackedTable {
 	if table >= len(t.packed) {
 		return nil
@@ -246,7 +246,7 @@ func (t *Tables) PackedEntries() uint64 {
 	return t.packing.tables[0].Entries
 }
 
-// PackedCached returns the share of the bytes of all packed tables that is in memory, from 0 to 1.
+// PackedCached returns the share of packed bytes that are in memory, from 0 to 1.
 func (t *Tables) PackedCached() float64 {
 	total := uint64(0)
 	for _, info := range t.packing.tables {
@@ -258,7 +258,7 @@ func (t *Tables) PackedCached() float64 {
 	return min(1, float64(t.arena.bytes.Load())/float64(total))
 }
 
-// PackedMemory returns the bytes of memory of the directories and of the cached blocks.
+// PackedMemory returns the bytes of memory that the directories and the cached blocks occupy.
 func (t *Tables) PackedMemory() (directory, cached int64) {
 	for _, p := range t.packed {
 		directory += p.ramBytes()
@@ -278,12 +278,12 @@ func (t *Tables) PackedBefore() uint64 { return t.packing.nextID }
 // Epochs returns the number of epochs: 1, or 2 if one is frozen.
 func (t *Tables) Epochs() int { return len(t.live) }
 
-// Frozen reports whether there is a frozen epoch.
+// Frozen reports whether an epoch is frozen.
 func (t *Tables) Frozen() bool { return t.epochs.first < t.epochs.last }
 
 // Freeze starts a new epoch: the live entries are frozen, and commits write to the new epoch from
-// now on. There must be no writes during the call, and no frozen epoch. After a crash the epoch is
-// frozen, or the crash lost everything that was written since.
+// now on. The caller must prevent writes during the call. Freeze returns an error if an epoch is
+// already frozen. After a crash, the epoch is frozen, or all later writes are lost.
 //
 // The caller must call WaitForCheckpoint after the previous Take. A checkpoint copies the files
 // first and the log later. If it copied the files before that Take and the log after Freeze, the
@@ -294,7 +294,7 @@ func (s *Store) Freeze() error {
 	}
 	t := s.tables.Load()
 	if t.Frozen() {
-		return errors.New("an epoch is frozen already")
+		return errors.New("freeze: an epoch is already frozen")
 	}
 	e := epochs{t.epochs.last, t.epochs.last + 1}
 	if err := t.pinTo(s.db); err != nil {
@@ -303,22 +303,22 @@ func (s *Store) Freeze() error {
 	b := s.NewBatch()
 	b.setMeta("epochs", Meta{epochs: e})
 	if err := s.Apply(b, false); err != nil {
-		return err // nothing can be written any more; the pinned tables have everything
+		return err // the store has failed; the pinned tables show all commits
 	}
 	s.replace(s.with(t, e))
 	return nil
 }
 
-// Take installs the tables of a Rewrite, in one durable step, instead of the packed tables and
-// the frozen epoch. There must be no writes during the call, and Prepare must have been called.
-// Later entries are not changed. After an error that is not ErrFailed, nothing has changed.
+// Take replaces the packed tables and the frozen epoch by the tables of a Rewrite, in one durable
+// step. The caller must have called Prepare, and must prevent writes during the call. Take does not
+// change the newest epoch. After an error other than ErrFailed, nothing has changed.
 func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
 	before := s.tables.Load()
 	if !before.Frozen() {
-		return errors.New("no epoch is frozen")
+		return errors.New("take: no epoch is frozen")
 	}
 	if err := before.pinTo(s.db); err != nil {
 		return err
@@ -330,11 +330,11 @@ func (s *Store) Take(ctx context.Context, r *Rewrite) error {
 	if err == nil {
 		next, err = s.openTables(r.packing(before), before.epochs.packed())
 		if err != nil {
-			s.fail(err) // the disk has the new tables, and another Open reads them
+			s.fail(err) // the new tables are installed on disk, and the next Open reads them
 		}
 	}
 	if failed := s.writable(); failed != nil {
-		// Readers keep the pinned tables: whatever the disk has, nothing is written any more.
+		// Readers keep the pinned tables, since the store accepts no further writes.
 		if next != nil {
 			next.Release()
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-// TestTakeThatCannotReadItsTables lets the new tables be unreadable once they are installed. The
-// store must fail, since the disk has the new tables. Readers keep the tables before.
-func TestTakeThatCannotReadItsTables(t *testing.T) {
+// TestTakeUnreadableTables makes the new tables unreadable once they are installed. The store must
+// fail, since the new tables are on disk. Readers keep the previous tables.
+func TestTakeUnreadableTables(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newBreakable(mem, func(op errorfs.Op) bool {
 		return isTableRead(op) && bytes.Contains(debug.Stack(), []byte("openTables"))

@@ -19,7 +19,7 @@ import (
 type View struct {
 	reader
 	it     *pebble.Iterator // of Get and Scan
-	jobs   uint64           // of the store, when it was opened
+	jobs   uint64           // the count of jobs when the view was opened
 	tables *Tables          // held by the view; nil for Frozen
 	key    [liveKeyLen]byte
 	limit  [liveKeyLen + 1]byte
@@ -69,8 +69,8 @@ func (v *View) Clone() (*View, error) {
 }
 
 // Get returns the value of a key, which is valid until the next call. It returns pebble.ErrNotFound
-// if the key does not exist. The key must be its own prefix (comparer), so that Bloom filters
-// exclude files.
+// if the key does not exist. The key must be equal to its prefix (see comparer), so that Bloom
+// filters exclude files.
 func (v *View) Get(key []byte) ([]byte, io.Closer, error) {
 	if !v.it.SeekPrefixGE(key) {
 		if err := v.it.Error(); err != nil {
@@ -99,7 +99,7 @@ func (v *View) Scan(table int, first, last uint64, yield func(permuted uint64) b
 	return nil
 }
 
-// scanEpoch scans the entries of one epoch, and reports whether more are wanted.
+// scanEpoch scans the entries of one epoch, and reports whether yield wants more.
 func (v *View) scanEpoch(
 	keyspace byte, table int, first, last uint64, yield func(permuted uint64) bool,
 ) (bool, error) {
@@ -137,7 +137,8 @@ func (v *View) scanEpoch(
 	return true, translateError(v.it.Error())
 }
 
-// manyCopies is the number of documents of one fingerprint from which a scan skips the others.
+// manyCopies is the number of live entries with one fingerprint after which a scan seeks the next
+// fingerprint.
 const manyCopies = 16
 
 // AppendLive appends up to n IDs of the live entries of a stored fingerprint, in ascending order,
@@ -172,7 +173,7 @@ func (v *View) AppendKey(dst []uint64, hash uint64) ([]uint64, error) {
 	return dst, translateError(v.it.Error())
 }
 
-// Records yields the records by ID, from first on.
+// Records yields the records in the order of their IDs, from first on.
 func (v *View) Records(first uint64) iter.Seq2[Record, error] {
 	return scan(v, documentKey(first), keyspaceEnd(documentKeyspace),
 		func(key, value []byte) (Record, error) {
