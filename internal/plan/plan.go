@@ -16,7 +16,7 @@
 // other results of a probe are candidates that do not match. A table with a radius is also probed
 // under the prefixes within that many bits of the prefix of the query. With blocks of 32 bits and
 // radius 1, two tables suffice for k = 3, since one of the blocks has at most one of three
-// different bits. Fewer tables take less space, more probes take more time.
+// different bits. Fewer tables need less space, but more probes take more time.
 //
 // New, and therefore every function that returns a Plan, proves that the tables find every pair
 // within k bits, or returns an error.
