@@ -222,9 +222,14 @@ func (d *decompressor) Read(p []byte) (n int, err error) {
 	return 0, d.err
 }
 
-// beginMember begins the next gzip member. It returns io.EOF at the end of the file.
+// beginMember begins the next gzip member. It returns io.EOF at the end of the file. Like gzip, it
+// ignores zeros after a member, with which some media fill the last block.
 func (d *decompressor) beginMember() error {
 	head, err := d.in.Peek(len(gzipMagic))
+	for d.last != nil && len(head) > 0 && head[0] == 0 {
+		d.in.Discard(1)
+		head, err = d.in.Peek(len(gzipMagic))
+	}
 	if len(head) == 0 {
 		return d.corrupt(err)
 	}
