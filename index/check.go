@@ -60,8 +60,8 @@ const (
 
 // CheckAndAdd stores a document unless another stored document of its scope matches. Two documents
 // match if their Fingerprints are within the MaxDistance of the index. If both have Shingles, these
-// must also be near: see Options.MaxShingleDistance. If both have Tokens, the lengths must be within
-// Options.MaxLengthRatio. Options.SiteTexts adds a condition for pages of one site.
+// must also be near: see Options.MaxShingleDistance. If both have Tokens, the lengths must be
+// within Options.MaxLengthRatio. Options.SiteTexts adds a condition for pages of one site.
 //
 // If the Key of a document is already stored, the document is a recrawl. It is compared only with
 // documents that have other Keys. If none matches, it replaces the earlier version. If one matches,
