@@ -63,7 +63,7 @@ func TestFewOpenFiles(t *testing.T) {
 		}
 		tables, err := s.tableFiles()
 		if must(t, err, s.Close()); len(tables) <= 128 {
-			t.Fatalf("%d tables are too few to tell", len(tables))
+			t.Fatalf("%d tables, want more than the limit on open files", len(tables))
 		}
 		inOtherProcess(t, dir)
 		return

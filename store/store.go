@@ -113,7 +113,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// ifCorrupt adds advice to ErrCorrupt.
+// ifCorrupt adds advice to an error that is ErrCorrupt.
 func ifCorrupt(err error, advice string) error {
 	if errors.Is(err, fault.ErrCorrupt) {
 		return fmt.Errorf("%w; %s", err, advice)

@@ -191,7 +191,7 @@ func TestUnreadableStatistics(t *testing.T) {
 	must(t, err, db.Set([]byte("key"), make([]byte, 1000), nil), db.Flush(), f.CloseDB(db))
 	var attempts atomic.Int64
 	f = New(errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		// Errors while a table is opened are left out, since another reader may wait for them.
+		// Only reads of statistics fail. Errors while a table is opened could fail other readers.
 		if op.Kind == errorfs.OpFileReadAt &&
 			bytes.Contains(debug.Stack(), []byte(".ReadPropertiesBlock(")) {
 			attempts.Add(1)

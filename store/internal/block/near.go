@@ -63,8 +63,8 @@ func (b *Block) AppendNear(dst []int, from, to int, c *Comparison) []int {
 	return dst
 }
 
-// manyLows is the smallest number of fingerprints for which prepare pays. It is above 8, so that
-// the last complete group of eight ends after the first fingerprint.
+// manyLows is the smallest number of fingerprints for which prepare saves time. It is above 8, so
+// that the last complete group of eight ends after the first fingerprint.
 const manyLows = 16
 
 // appendNearEights is AppendNear for groups of eight positions. It stops after the last complete
