@@ -29,9 +29,9 @@ func randomList(r *rand.Rand, n int) string {
 	return list.String()
 }
 
-// makeIndex makes an index with many packed documents and some live ones. Some of both were
+// createIndex creates an index with many packed documents and some live ones. Some of both were
 // replaced or deleted.
-func makeIndex(t *testing.T, dir string, r *rand.Rand) {
+func createIndex(t *testing.T, dir string, r *rand.Rand) {
 	t.Helper()
 	mustRun(t, "import", "--index", dir, writeFile(t, "packed.txt", randomList(r, 6000)))
 	mustRun(t, "dedup", "--keep-duplicates", "--index", dir, "--format", "fingerprints",
@@ -45,7 +45,7 @@ func makeIndex(t *testing.T, dir string, r *rand.Rand) {
 	}
 }
 
-// state is the contents of an index. A compaction or an import makes another generation.
+// state is the contents of an index. A compaction or an import increases its generation.
 type state struct {
 	compacted bool
 	plan      string
@@ -68,7 +68,7 @@ func TestKillCompaction(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 4))
 	dir := t.TempDir()
 	base, copied := filepath.Join(dir, "base"), filepath.Join(dir, "copy")
-	makeIndex(t, base, r)
+	createIndex(t, base, r)
 	before := stateOf(t, base)
 	restore := func() { must(t, os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(base))) }
 	seen := make(map[string]int)

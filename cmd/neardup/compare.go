@@ -21,8 +21,8 @@ func compareCommand(a *app) *cobra.Command {
 		Short: "Explain why two documents match or do not match",
 		Long: `Print the distances and lengths of two documents, the limits, and the words that
 differ: [-words in A only-] {+words in B only+}. A and B are each a file, - for
-standard input, or a key in the index. With --in, they are keys of documents of
-that input. The words of a key in an index are not known.`,
+standard input, or a key in the index. With --in, they are keys of documents in
+that input. The words of a document that is only in the index are not known.`,
 		Example: `  neardup compare a.html b.html
   neardup compare --in crawl.warc.gz http://example.org/a http://example.org/b
   curl -s http://example.org/a | neardup compare --index crawl.index http://example.org/a -`,
@@ -31,11 +31,11 @@ that input. The words of a key in an index are not known.`,
 	inputs := (&inputFlags{call: c}).fieldFlags().analyzerFlags()
 	f := &finder{call: c, inputs: inputs}
 	indexes := c.indexFlag()
-	in := c.flags.String("in", "", "`input` in which A and B are keys of documents")
+	in := c.flags.String("in", "", "`input` that has the documents with the keys A and B")
 	return c.runs(func(ctx context.Context) error { return f.run(ctx, indexes, *in) })
 }
 
-// maxDifferences limits the printed places with different words.
+// maxDifferences is the largest number of printed places with different words.
 const maxDifferences = 20
 
 func (f *finder) run(ctx context.Context, indexes *indexFlags, in string) (err error) {
@@ -110,13 +110,13 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 		err = f.records(ctx, name, func(r *corpus.Record) (more bool, err error) {
 			if s != nil {
 				return false, usagef(
-					"it has several documents: set --in to it, and give two of their keys")
+					"it has several documents: name it with --in, and name two of their keys")
 			}
 			s, err = f.analyzer.Described(name, r, math.MaxInt)
 			return true, err
 		})
 		if err == nil && s == nil {
-			err = errors.New("no document in it")
+			err = errors.New("it has no document")
 		}
 		return s, err
 	case f.index != nil:
@@ -132,7 +132,7 @@ func (f *finder) named(ctx context.Context, name string) (s *compare.Document, e
 	return nil, missing
 }
 
-// records calls do with the documents of an input until do wants no more.
+// records calls do with the documents of an input until do returns false or an error.
 func (f *finder) records(
 	ctx context.Context, in string, do func(*corpus.Record) (more bool, err error),
 ) error {

@@ -24,23 +24,22 @@ import (
 func dedupCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "dedup [flags] INPUT...",
-		Short: "Check documents against the stored ones, store the new ones, print a verdict each",
+		Short: "Check documents, store the new ones, and print a verdict on each document",
 		Long: `Check each document against the stored documents and store it if it is new. The
-verdict of a document is new, changed (a stored document with its key had
+verdict on a document is new, changed (the stored document with its key has
 another text), unchanged, duplicate (of the stored document that "of" names) or
 skipped.
 
-Inputs are files or folders of web archives (WARC, WET, WACZ), JSON, JSON lines,
-HTML or text, plain, compressed or in archives; - is standard input.
+Inputs are files or directories: web archives (WARC, WET, WACZ), JSON, JSON
+Lines, HTML or text, also compressed or in archives. - is standard input.
 
-With --emit new, the records of documents that are new or changed are printed as
-they are in the inputs: JSON lines, or records of web archives. All inputs must
-be of one kind. Of a web archive, warcinfo records are printed too, and no other
-records that are not documents. A record is printed after its verdict is
-durable.`,
+With --emit new, the records of new and changed documents are printed as they
+are in the inputs. All inputs must have the same format: JSON Lines or a web
+archive. warcinfo records are printed too, but no other records that are not
+documents. A record is printed after its verdict is durable.`,
 		Example: `  neardup dedup --index crawl.index pages.warc.gz
   neardup dedup --index crawl.index --emit new --output kept.warc.gz pages.warc.gz
-  neardup dedup --report report.html folder/`,
+  neardup dedup --report report.html crawl/`,
 	})
 	inputs := c.inputFlags(documentFormats...).fieldFlags().scopeFlag().analyzerFlags()
 	d := &dedup{
@@ -96,7 +95,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	}
 	absent := d.indexes.absent()
 	d.index, err = neardup.Open(d.indexes.dir, o)
-	if errors.Is(err, index.ErrMismatch) && docs.asked == "" { // it may be of fingerprints
+	if errors.Is(err, index.ErrMismatch) && docs.asked == "" { // the index may be bare
 		o.Bare = true
 		d.index, err = neardup.Open(d.indexes.dir, o)
 	}
@@ -104,7 +103,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.index.Close()) }()
-	if absent && !d.temporary { // a misspelt name creates an index
+	if absent && !d.temporary { // shows that a misspelled name has created an index
 		d.call.logf("created index %s", d.indexes.dir)
 	}
 	docs.Analyzer.Use(d.index)
@@ -115,7 +114,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 		return d.check(ctx, batch)
 	})
 	if err == nil {
-		// the run may have been too short for the background
+		// the run may have ended before the expiry in the background
 		_, err = d.index.Expire(ctx, d.indexes.opts.Compaction.Expiry)
 	}
 	if err != nil {
@@ -130,7 +129,7 @@ func (d *dedup) run(ctx context.Context, docs *documentReader) (err error) {
 	return d.report.write(ctx, d, docs.Analyzer)
 }
 
-// check decides the verdicts on a batch and prints them. If it fails halfway, it prints the
+// check decides the verdicts on a batch and prints them. After an error, it prints only the
 // verdicts that are durable.
 func (d *dedup) check(ctx context.Context, batch []*documents.Input) error {
 	inputs := compared(batch)
@@ -167,10 +166,10 @@ type emission struct {
 
 func (c *call) emitFlags(inputs *inputFlags) *emission {
 	e := &emission{call: c}
-	what := c.choiceFlag("emit", "print the records of documents that are `new` or changed, as "+
-		"they are in the inputs, instead of verdicts", "", "new")
+	what := c.choiceFlag("emit", "print the records of `new` and changed documents, as they are "+
+		"in the inputs, instead of verdicts", "", "new")
 	c.flags.StringVarP(&e.file, "output", "o", "-",
-		"`file` for the records of --emit; the verdicts go to standard output")
+		"`file` for the records of --emit; the verdicts then go to standard output")
 	c.check(func() error {
 		if *what == "" {
 			if c.given("output") {
@@ -181,15 +180,15 @@ func (c *call) emitFlags(inputs *inputFlags) *emission {
 		e.wanted, inputs.Originals = true, true
 		formats := corpus.OriginalFormats
 		if f := inputs.Format; f != corpus.Detect && !slices.Contains(formats, f) {
-			return usagef("--format is %s; --emit prints records of %s", f, orList(formats))
+			return usagef("--format is %s, but --emit requires %s", f, orList(formats))
 		}
 		return nil
 	})
 	return e
 }
 
-// open opens the output of records while do runs. It returns an error if the output is an input
-// too, or if the records of an input cannot be emitted.
+// open opens the output of records and calls do. It returns an error if the output is also an
+// input, or if the records of an input cannot be emitted.
 func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() error) error {
 	if !e.wanted {
 		return do()
@@ -201,12 +200,12 @@ func (e *emission) open(ctx context.Context, inputs *corpus.Reader, do func() er
 		return do()
 	})
 	if errors.Is(err, corpus.ErrNoOriginals) {
-		err = fmt.Errorf("%w; name inputs of one kind: %s", err, orList(corpus.OriginalFormats))
+		err = fmt.Errorf("%w; name inputs of one format: %s", err, orList(corpus.OriginalFormats))
 	}
 	return err
 }
 
-// verdicts returns the output of the lines about verdicts.
+// verdicts returns the output for verdicts.
 func (e *emission) verdicts() io.Writer {
 	if e.records != nil && e.file == "-" {
 		return io.Discard
@@ -230,6 +229,7 @@ func (e *emission) write(batch []*documents.Input) error {
 	return e.records.Flush()
 }
 
+// sameFile reports whether two paths name the same file, which need not exist.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/cmd/neardup/internal/corpus"
 	"github.com/neardup/neardup/fingerprint"
@@ -24,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// valueFlag defines a flag whose value parse reads. text is the default; "" is none.
+// valueFlag defines a flag whose value parse accepts. text is the default value; "" means none.
 func (c *call) valueFlag(name, text, usage string, parse func(string) error) {
 	value := c.flags.String(name, text, usage)
 	c.check(func() error {
@@ -38,7 +39,7 @@ func (c *call) valueFlag(name, text, usage string, parse func(string) error) {
 	})
 }
 
-// choiceFlag defines a flag whose value is one of several; the first one is the default.
+// choiceFlag defines a flag that accepts only the given values. The first value is the default.
 func (c *call) choiceFlag(name, usage string, values ...string) *string {
 	value := values[0]
 	named := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
@@ -59,16 +60,13 @@ func (c *call) completeFlag(name string, values []string) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
+// orList joins names, as in "a, b or c".
 func orList[S ~string](names []S) string {
-	list := string(names[0])
-	for n, name := range names[1:] {
-		separator := ", "
-		if n == len(names)-2 {
-			separator = " or "
-		}
-		list += separator + string(name)
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = string(name)
 	}
-	return list
+	return english.WordSeries(words, "or")
 }
 
 // distanceFlag defines --max-distance with the default k and values up to most.
@@ -83,8 +81,8 @@ func (c *call) distanceFlag(k, most int, usage string) *int {
 	return value
 }
 
-// givenDistance returns the value k of --max-distance as an option of the index, in which 0 is the
-// default.
+// givenDistance converts k, the value of --max-distance, to an option of the index. In the option,
+// 0 is the default.
 func (c *call) givenDistance(k int) int {
 	if c.given("max-distance") {
 		return cmp.Or(k, index.Exact)
@@ -106,21 +104,20 @@ func (c *call) countFlag(name, text, usage string) *int64 {
 	return value
 }
 
-// folderFlag defines a flag with the name of a folder.
-func (c *call) folderFlag(value *string, name, usage string) {
+// dirFlag defines a flag for the name of a directory.
+func (c *call) dirFlag(value *string, name, usage string) {
 	c.flags.StringVar(value, name, "", usage)
 	c.cmd.MarkFlagDirname(name)
 }
 
-// sizeFlag defines a flag for an amount of memory or data of at least least bytes, up to 1 TiB. Its
-// value needs a unit, because some programs read a bare number as bytes and others read it as
-// megabytes. Only 0 has no unit.
+// sizeFlag defines a flag for a size from least bytes to 1 TiB. Sizes other than 0 must have a
+// unit, because some programs read a number without unit as bytes, and others as megabytes.
 func (c *call) sizeFlag(bytes *int64, name, text string, least uint64, usage string) {
 	const most = 1 << 40
 	c.valueFlag(name, text, usage, func(text string) error {
 		n, err := humanize.ParseBytes(text)
-		switch bare := strings.Trim(text, "0123456789.") == ""; {
-		case err != nil || bare && n != 0:
+		switch noUnit := strings.Trim(text, "0123456789.") == ""; {
+		case err != nil || noUnit && n != 0:
 			return errors.New("want a size with a unit, such as 64MiB")
 		case n < least || n > most:
 			return fmt.Errorf("want a size from %s to 1 TiB", humanize.IBytes(least))
@@ -163,7 +160,7 @@ var (
 	documentFormats = append([]string{"warc", "wet", "json", "html", "text"}, listFormats...)
 )
 
-// inputFlags defines the flag for the format of the inputs, which has one of these names.
+// inputFlags defines --format, whose value is one of names.
 func (c *call) inputFlags(names ...string) *inputFlags {
 	f := &inputFlags{call: c, Options: corpus.Options{MaxDocument: corpus.DefaultMaxDocument}}
 	c.valueFlag("format", "", "`format` of all inputs: "+orList(names)+
@@ -189,14 +186,14 @@ func (f *inputFlags) fieldFlags() *inputFlags {
 
 func (f *inputFlags) keyFieldFlag() {
 	f.call.flags.StringVar(&f.Fields.Key, "key-field", "",
-		"JSON `field` of the key; a dot leads into an object (default url, id, key, or the field "+
-			"of a known crawler)")
+		"JSON `field` of the key; a dot selects a field of an object (default url, id, key, or "+
+			"the field of a known crawler)")
 }
 
 // scopeFlag defines the flag for the scopes of documents.
 func (f *inputFlags) scopeFlag() *inputFlags {
-	f.call.valueFlag("scope", "none", "compare only documents of one `scope`: none (all are "+
-		"compared), host (of the key) or field:NAME (a field of JSON documents)",
+	f.call.valueFlag("scope", "none", "compare only documents of the same `scope`: none (compare "+
+		"all documents), host (of the key) or field:NAME (a JSON field)",
 		func(text string) error {
 			var name string
 			if f.scope, name, _ = strings.Cut(text, ":"); (f.scope == "field") != (name != "") ||
@@ -211,16 +208,16 @@ func (f *inputFlags) scopeFlag() *inputFlags {
 
 // analyzerFlags defines the flags that select the analyzer.
 func (f *inputFlags) analyzerFlags() *inputFlags {
-	f.text = f.call.choiceFlag("text", "`text` of an HTML page: visible, or main (without "+
+	f.text = f.call.choiceFlag("text", "compared `text` of HTML pages: visible, or main (without "+
 		"navigation, headers and footers)", "visible", "main")
-	f.method = f.call.choiceFlag("method", "`method` of the fingerprints: minhash, or simhash of "+
-		"words weighted by their frequency", "minhash", "simhash")
+	f.method = f.call.choiceFlag("method", "fingerprint `method`: minhash, or simhash of words "+
+		"weighted by frequency", "minhash", "simhash")
 	return f
 }
 
 func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	if len(inputs) == 0 {
-		return nil, usagef("no input; name files or folders, or - for standard input")
+		return nil, usagef("no input: name files or directories, or - for standard input")
 	}
 	o := f.Options
 	o.Stdin = f.call.in
@@ -230,7 +227,8 @@ func (f *inputFlags) readerOf(inputs ...string) (*corpus.Reader, error) {
 	return corpus.New(inputs, o)
 }
 
-// signer returns the signer that the flags select; another seed than 0 makes other hashes.
+// signer returns the signer that the flags select. The seed selects the hash functions; indexes
+// have seed 0.
 func (f *inputFlags) signer(seed uint64) (*page.Signer, error) {
 	text, o := page.Visible, fingerprint.Options{Seed: seed}
 	if f.text != nil && *f.text == "main" {
@@ -242,7 +240,7 @@ func (f *inputFlags) signer(seed uint64) (*page.Signer, error) {
 	return page.NewSigner(text, o)
 }
 
-// asked returns the name of the analyzer if flags select it, and "" otherwise.
+// asked returns the name of the analyzer if a flag selects it, and "" otherwise.
 func (f *inputFlags) asked(signer *page.Signer) string {
 	if f.call.given("text") || f.call.given("method") {
 		return signer.Name()
@@ -250,7 +248,7 @@ func (f *inputFlags) asked(signer *page.Signer) string {
 	return ""
 }
 
-// indexFlags are the flags that select an index and, if it is created, its parameters.
+// indexFlags are the flags that select an index and the parameters of a new index.
 type indexFlags struct {
 	call *call
 	dir  string
@@ -261,7 +259,7 @@ type indexFlags struct {
 // indexFlag defines --index.
 func (c *call) indexFlag() *indexFlags {
 	f := &indexFlags{call: c}
-	c.folderFlag(&f.dir, "index", "`folder` of the index")
+	c.dirFlag(&f.dir, "index", "`directory` of the index")
 	return f
 }
 
@@ -276,7 +274,7 @@ const (
 	defaultK = check.DefaultMaxDistance
 	// importK is the default maximum distance of bare fingerprints, as in the paper.
 	importK = 3
-	// maxDocuments is the largest number of documents that a plan is made for.
+	// maxDocuments is the largest number of documents of a plan.
 	maxDocuments = 1e15
 )
 
@@ -287,7 +285,7 @@ func (f *indexFlags) cacheFlag() *indexFlags {
 	return f
 }
 
-// distanceFlag defines --max-distance of a subcommand that may create the index.
+// distanceFlag defines --max-distance of a subcommand that can create the index.
 func (f *indexFlags) distanceFlag(k int) *indexFlags {
 	f.k = f.call.distanceFlag(k, plan.MaxDistance,
 		"largest Hamming `distance` of near-duplicates; fixed when the index is created")
@@ -297,14 +295,14 @@ func (f *indexFlags) distanceFlag(k int) *indexFlags {
 // retentionFlags defines the flags that limit the age and the number of documents.
 func (f *indexFlags) retentionFlags() *indexFlags {
 	f.call.valueFlag("retain-age", "", "delete documents that were last stored longer ago than "+
-		"this `duration`, such as 30d or 12h; each verdict except duplicate and skipped stores "+
-		"the document again (default never)", func(text string) (err error) {
+		"this `duration`, such as 30d or 12h; the verdicts new, changed and unchanged store the "+
+		"document (default never)", func(text string) (err error) {
 		f.opts.Compaction.Expiry.MaxAge, err = parseDuration(text)
 		return err
 	})
 	retained := f.call.countFlag("retain-documents", "",
-		"delete documents, the least recently stored first, if the index has more than this "+
-			"`number` (default never)")
+		"delete the least recently stored documents if the index has more than this `number` "+
+			"(default never)")
 	f.call.check(func() error {
 		f.opts.Compaction.Expiry.MaxDocuments = uint64(*retained)
 		return nil
@@ -334,14 +332,14 @@ func (f *indexFlags) read(do func(x *index.Index) error) error {
 	return errors.Join(do(x), x.Close())
 }
 
-// exist reports whether the index exists, in any state.
+// exist reports whether the index exists, even if it cannot be opened.
 func (f *indexFlags) exist() bool {
 	err := f.read(func(*index.Index) error { return nil })
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// openPages opens an index, which may be of fingerprints, to compare pages with it. analyzer is the
-// name of its analyzer; "" is any.
+// openPages opens an index to compare inputs with it. The index can be bare. analyzer is the name
+// of its analyzer; "" allows any.
 func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
 	return neardup.Open(f.dir, &neardup.Options{Bare: true,
 		Index: index.Options{ReadOnly: true, Analyzer: analyzer}})
@@ -351,31 +349,31 @@ func (f *indexFlags) openPages(analyzer string) (*neardup.Index, error) {
 func (f *indexFlags) matchFlags() *indexFlags {
 	o, flags := &f.opts.Index, f.call.flags
 	flags.IntVar(&o.MaxShingleDistance, "max-shingle-distance", 0,
-		fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingles of "+
-			"long near-duplicates (0 means the default, %d; -1: shingles are not compared)",
+		fmt.Sprintf("largest `sum` of the distances of the fingerprints and of the shingle "+
+			"signatures of long texts (0: the default, %d; -1: do not compare shingle signatures)",
 			match.MaxShingleDistance))
 	flags.IntVar(&o.ShortAllowance, "short-allowance", 0,
-		fmt.Sprintf("how much larger, in `bits`, this sum may be for the shortest texts; the "+
-			"limit of texts of 80 to 250 words is smaller (0 means the default, %d; -1: one "+
-			"limit for all lengths)", match.ShortAllowance))
+		fmt.Sprintf("`bits` by which this sum can be larger for the shortest texts; the limit for "+
+			"texts of 80 to 250 words is smaller (0: the default, %d; -1: one limit for all "+
+			"lengths)", match.ShortAllowance))
 	flags.IntVar(&o.SiteTexts, "site-texts", match.SiteTexts,
-		"keep different pages of one template apart by the distances of the stored pages of "+
-			"their site (the host of their URLs); until two others are stored, fewer than this "+
-			"`number` of different texts are duplicates (-1: ignore sites)")
+		"separate pages of one site (the host of the URL) that share a template: a match must be "+
+			"much nearer than other stored pages of the site; until there are two of them, fewer "+
+			"than this `number` of different texts are duplicates (-1: ignore sites)")
 	f.call.check(func() error {
 		if o.MaxShingleDistance < -1 || o.ShortAllowance < -1 {
 			return usagef("--max-shingle-distance is %d and --short-allowance is %d, want -1 "+
 				"or more", o.MaxShingleDistance, o.ShortAllowance)
 		}
 		if o.SiteTexts != -1 && o.SiteTexts < 1 {
-			return usagef("--site-texts is %d, want 1 or more, or -1 for never", o.SiteTexts)
+			return usagef("--site-texts is %d, want 1 or more, or -1 to ignore sites", o.SiteTexts)
 		}
 		return nil
 	})
 	return f
 }
 
-// rule returns the rule for the distance k.
+// rule returns the rule of a match for an index with this k.
 func (f *indexFlags) rule(k int) match.Rule {
 	o := &f.opts.Index
 	return match.Default(k).With(o.MaxShingleDistance, o.ShortAllowance, o.MaxLengthRatio)

@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/summary"
 )
 
-// documentReader reads the documents of the arguments.
+// documentReader reads the documents of the inputs, which are the arguments.
 type documentReader struct {
 	*documents.Reader
 	call  *call
@@ -38,7 +38,7 @@ func (f *inputFlags) openInputs() (*documentReader, error) {
 	return r, err
 }
 
-// maxBatch is the largest number of records of a call of the index.
+// maxBatch is the largest number of records per call of the index.
 const maxBatch = 256
 
 // writeBatches is the batching of records that go into an index.
@@ -65,7 +65,7 @@ func compared(batch []*documents.Input) []*documents.Input {
 	})
 }
 
-// chunks yields the fingerprints of lists in order, with a progress bar and a summary at the end.
+// chunks yields the fingerprints of lists in order. It shows a progress bar and prints a summary.
 func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*corpus.Chunk, error] {
 	return func(yield func(*corpus.Chunk, error) bool) {
 		defer c.reading(ctx, "lists", reader)()
@@ -73,7 +73,7 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*cor
 		for chunk, err := range reader.Chunks(ctx, nil) {
 			if err == nil {
 				c.documents += int64(len(chunk.Fingerprints))
-				// an empty list is valid: it has no pairs
+				// an empty list is a valid input: only skipped lines make exitNothing possible
 				c.inputs = c.inputs || len(chunk.Skips()) > 0
 				log.write(chunk)
 			}
@@ -87,7 +87,7 @@ func (c *call) chunks(ctx context.Context, reader *corpus.Reader) iter.Seq2[*cor
 	}
 }
 
-// maxSkipLines limits the messages about skipped lines: a file of another format has millions.
+// maxSkipLines limits the messages about skipped lines. A file of another format can have millions.
 const maxSkipLines = 10
 
 // skipLog logs the skipped lines of lists.

@@ -34,7 +34,7 @@ func interrupted(
 	ready(bufio.NewReaderSize(io.TeeReader(out, &printed), 16))
 	if err := cmd.Process.Signal(sig); err != nil {
 		cmd.Process.Kill()
-		t.Skip("this system can not signal a process:", err)
+		t.Skip("this system cannot signal a process:", err)
 	}
 	io.Copy(&printed, out)
 	cmd.Wait()
@@ -57,8 +57,8 @@ var signals = func() []os.Signal {
 }()
 
 // TestSignalKeepsPrintedVerdicts ends dedup with a signal. All printed verdicts must be stored,
-// the summary must be printed, and the exit code must tell the signal. Before that, a slow input
-// is answered line by line, and no other process can open the index.
+// the summary must be printed, and the exit code must be that of the signal. Before that, a slow
+// input must be answered line by line, and no other process can open the index.
 func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder

@@ -21,11 +21,11 @@ func pairsCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "pairs (--index DIR | LIST...) [flags]",
 		Short: "Print every pair of near-duplicates of an index or of lists of fingerprints",
-		Long: `Print every pair of near-duplicates once. Equal fingerprints are one member of a
-pair, with a count; clusters lists all documents with equal fingerprints.
+		Long: `Print every pair of near-duplicates once. Documents with equal fingerprints are
+one member of a pair, with a count; clusters lists them.
 
-With --compat simhash-cpp, pairs takes the flags -b, -d, -i and -o of
-simhash-find-all, and prints what simhash-find-all prints.`,
+With --compat simhash-cpp, pairs accepts the flags -b, -d, -i and -o of
+simhash-find-all, and prints the same lines in another order.`,
 		Example: `  neardup pairs --index crawl.index
   neardup pairs --max-distance 3 fingerprints.txt`,
 	})
@@ -48,8 +48,8 @@ simhash-find-all, and prints what simhash-find-all prints.`,
 				pairs++
 				found()
 			}
-			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal ones are "+
-				"not printed (clusters prints these documents)", pairs, hidden)
+			c.logf("%d pairs of distinct fingerprints; %d pairs of documents with equal "+
+				"fingerprints are not printed (clusters prints these documents)", pairs, hidden)
 			return nil
 		})
 	})
@@ -60,22 +60,22 @@ func clustersCommand(a *app) *cobra.Command {
 		Use:   "clusters (--index DIR | LIST...) [flags]",
 		Short: "Print the clusters of near-duplicates of an index or of lists of fingerprints",
 		Long: `Print the clusters of near-duplicates. A cluster is a set of documents that a
-chain of pairs connects: the two ends of the chain may have little in common.
-With --star, each member is within --max-distance of the document that is kept,
-so that the member can be deleted safely; a chain may then give several
-clusters. The document that is kept is the first one that was added or listed.
+chain of pairs connects, so the documents at its ends can have little in common.
+With --star, each member is within --max-distance of the kept document, so that
+the member can be deleted safely; a chain can then become several clusters. The
+kept document of a cluster is the first one that was added or listed.
 
-With --compat simhash-cpp, clusters takes the flags -b, -d, -i and -o of
-simhash-find-clusters, and prints what simhash-find-clusters prints.`,
+With --compat simhash-cpp, clusters accepts the flags -b, -d, -i and -o of
+simhash-find-clusters, and prints the same lines in another order.`,
 		Example: `  neardup clusters --index crawl.index
   neardup clusters --index crawl.index --removals | neardup delete --index crawl.index --ids -`,
 	})
 	j := c.joinFlags()
 	j.compatible = j.numberClusters
 	c.flags.BoolVar(&j.stars, "star", false,
-		"each member is within --max-distance of the document that is kept")
+		"each member is within --max-distance of the kept document")
 	removals := c.flags.Bool("removals", false,
-		"print the IDs to delete so that one document of each cluster remains; implies --star")
+		"print only the IDs to delete so that one document per cluster remains; implies --star")
 	c.check(func() error { j.stars = j.stars || *removals; return nil })
 	return c.runs(func(ctx context.Context) error {
 		clusters, documents := 0, 0
@@ -100,7 +100,7 @@ simhash-find-clusters, and prints what simhash-find-clusters prints.`,
 	})
 }
 
-// writeRemovals writes the IDs of all documents of a cluster but the one that is kept.
+// writeRemovals writes the IDs of all documents of a cluster except the kept one.
 func writeRemovals(out *bufio.Writer, cluster *groups.Cluster) error {
 	kept := true
 	for m, err := range cluster.Members {
@@ -125,14 +125,14 @@ type joining struct {
 	compat        *string // the program of seomoz/simhash-cpp that the command replaces
 	blocks        int
 	input, output string
-	// prints what this program prints
+	// prints the output of that program
 	compatible func(ctx context.Context, numbers []fingerprint.Fingerprint, out *bufio.Writer) error
 }
 
 func (c *call) joinFlags() *joining {
 	j := &joining{call: c, indexes: c.indexFlag()}
 	c.flags.IntVarP(&j.k, "max-distance", "d", importK,
-		"largest Hamming `distance`; of an index, the default is its k")
+		"largest Hamming `distance`; with --index, the default is the k of the index")
 	j.compat = c.choiceFlag("compat", "replace this `program`: simhash-cpp, which reads decimal "+
 		"numbers and prints JSON arrays", "", "simhash-cpp")
 	c.flags.IntVarP(&j.blocks, "blocks", "b", 0, "`number` of blocks, which has no effect")
@@ -157,14 +157,13 @@ func (j *joining) check() error {
 	case *j.compat == "":
 		return nil
 	case !c.given("max-distance") || j.k == 0: // as the programs of simhash-cpp do
-		return usagef("-d must be given and above 0")
+		return usagef("--compat %s requires -d with a distance above 0", *j.compat)
 	case j.blocks <= j.k:
 		return usagef("-b (%d) must be above -d (%d)", j.blocks, j.k)
 	case j.blocks > 64:
 		return usagef("-b is %d, want 64 at most", j.blocks)
 	case j.indexes.dir != "" || len(c.args) > 0:
-		return usagef(
-			"--compat %s reads the decimal numbers of --input, and nothing else", *j.compat)
+		return usagef("--compat %s reads only --input: omit --index and arguments", *j.compat)
 	}
 	return nil
 }
@@ -215,7 +214,7 @@ func (j *joining) numberPairs(
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "[%d, %d]\n", p.First, p.Second) // its errors stick
+		fmt.Fprintf(out, "[%d, %d]\n", p.First, p.Second) // Flush returns its errors
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ import reads these lines.
 		return docs.forEachBatch(ctx, writeBatches, func(batch []*documents.Input) error {
 			for _, i := range batch {
 				if i.Compared {
-					out.WriteString(i.Document.Fingerprint.String()) // its errors stick
+					out.WriteString(i.Document.Fingerprint.String()) // Flush returns its errors
 					if i.Key != "" {
 						out.WriteString("\t" + corpus.QuoteKey(i.Key))
 					}
@@ -57,9 +57,9 @@ func importCommand(a *app) *cobra.Command {
 		Use:   "import --index DIR [flags] INPUT...",
 		Short: "Load fingerprints or exported documents in bulk",
 		Long: `Load documents in bulk into an index that no other process has open: one export
-of an index, or lists of fingerprints. Lists are lines of a fingerprint, a tab
-and a key, 8 bytes little-endian per fingerprint (files named .u64le) or JSON
-lines.
+of an index, or lists of fingerprints. A list has lines with a fingerprint, a
+tab and a key, or 8 bytes little-endian per fingerprint (files named .u64le), or
+JSON Lines.
 
 ` + quotedKeys,
 		Example: `  neardup export --index old | neardup import --index new -
@@ -91,13 +91,13 @@ lines.
 	})
 }
 
-// importExport loads the export of an index. A new index gets its k.
+// importExport loads the export of an index. A new index gets the k of the export.
 func (c *call) importExport(
 	ctx context.Context, indexes *indexFlags, inputs *inputFlags, first *export.Index,
 ) error {
 	name := c.args[0]
 	if len(c.args) > 1 {
-		return usagef("an input is the export of an index: import it without other inputs")
+		return usagef("one of the inputs is the export of an index: import it without other inputs")
 	}
 	o := compaction.LoadOptions{KeepAdded: true,
 		Index: indexes.options(first.Analyzer, false).Index}
@@ -133,13 +133,13 @@ func (c *call) load(
 	absent := indexes.absent()
 	show, stop := c.compaction()
 	o.Progress = func(p compaction.Progress) {
-		if p.Stage != compaction.StageRead || o.KeepAdded { // reading a list has a bar of its own
+		if p.Stage != compaction.StageRead || o.KeepAdded { // lists have another bar for reading
 			show(p)
 		}
 	}
 	report, err := compaction.Load(ctx, indexes.dir, docs, o)
 	stop()
-	if absent && !indexes.absent() { // also if the load failed: the next import gets its k
+	if absent && !indexes.absent() { // also after an error, since the next import uses its k
 		c.logf("created index %s", indexes.dir)
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *call) load(
 	}
 	replaced := ""
 	if report.Replaced > 0 {
-		replaced = fmt.Sprintf(", %d documents replaced by later ones with their keys",
+		replaced = fmt.Sprintf(", %d documents replaced by later documents with their keys",
 			report.Replaced)
 	}
 	c.logf("%s stored%s in %.1f s; the index has %s",
@@ -186,7 +186,7 @@ func (f *inputFlags) listedDocuments(
 func exportCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "export --index DIR",
-		Short: "Print every stored document; import makes an equal index of the output",
+		Short: "Print every stored document; import creates an equal index from the output",
 		Long:  `Print every stored document as a JSON line. The first line describes the index.`,
 		Example: `  neardup export --index ix | zstd > ix.jsonl.zst
   neardup export --index ix | jq -r 'select(.key) | "\(.fingerprint)\t\(.key)"'`,

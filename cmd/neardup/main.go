@@ -63,8 +63,8 @@ const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitNothing = 3 // the inputs have no document
-	// an index is damaged, or an input is broken or not recognized
+	exitNothing = 3 // no documents in the inputs
+	// a damaged index, or an input that is broken or not recognized
 	exitDamaged = 4
 	exitSignal  = 128                               // plus the number of the signal, like a shell
 	exitUnread  = exitSignal + int(syscall.SIGPIPE) // the reader closed standard output
@@ -98,7 +98,7 @@ var commandGroups = []struct {
 
 func init() { cobra.EnableCommandSorting = false } // groups have the usual order of work
 
-// noArgs refuses arguments. The error of cobra.NoArgs calls them unknown commands.
+// noArgs returns an error if there are arguments. cobra.NoArgs would call them unknown commands.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q", args[0])
@@ -117,8 +117,8 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Find near-duplicate documents with a persistent index",
 		Long: `neardup finds near-duplicate documents with a persistent index.
 
-Results go to standard output, all else goes to standard error. Exit codes: 0
-success; 1 failure; 2 wrong usage; 3 the inputs have no document; 4 a damaged
+Results go to standard output, and messages to standard error. Exit codes: 0
+success; 1 failure; 2 wrong usage; 3 no documents in the inputs; 4 a damaged
 index, or an input that is broken or not recognized (the other inputs are
 processed); 130 interrupted.`,
 		Example:                    "  neardup dedup --index crawl.index pages.warc.gz",
@@ -166,25 +166,24 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 	if err == nil && c != nil {
 		err = c.broken
 	}
-	var wrong usageError
 	switch {
 	case err == nil && c != nil && c.foundNothing():
 		fmt.Fprintf(a.err,
-			"%s: the inputs have no document; the lines above count the skipped records\n", name)
+			"%s: no documents in the inputs; the lines above count the skipped records\n", name)
 		return exitNothing
 	case err == nil:
 		return exitDone
-	case c == nil && !errors.As(err, &wrong), errors.As(err, &wrong):
-		fmt.Fprintf(a.err, "%s: %s\n\"%s --help\" tells more\n", name, printable(err), name)
+	case c == nil || errors.As(err, new(usageError)):
+		fmt.Fprintf(a.err, "%s: %s\nrun \"%s --help\" for usage\n", name, printable(err), name)
 		return exitUsage
 	case unread(err):
 		return exitUnread
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		holds := cmp.Or(c.interrupted, "the printed results are complete")
+		effect := cmp.Or(c.interrupted, "the printed results are complete")
 		if errors.Is(err, compaction.ErrDone) {
-			holds = "the work is done"
+			effect = "the work is done"
 		}
-		fmt.Fprintf(a.err, "%s: interrupted; %s\n", name, holds)
+		fmt.Fprintf(a.err, "%s: interrupted; %s\n", name, effect)
 		if by, ok := context.Cause(ctx).(signalled); ok {
 			return exitSignal + int(by.Signal)
 		}
@@ -201,8 +200,8 @@ func (a *app) exitCode(ctx context.Context, name string, err error) int {
 	return exitFailed
 }
 
-// output is the standard output. It marks the error of a write to a closed standard output: the
-// same error of a file or a connection is a failure.
+// output is the standard output. If it is closed, Write returns errUnread, since EPIPE of a file or
+// a connection is a failure.
 type output struct{ io.Writer }
 
 // errUnread is the error of a write to a closed standard output.
@@ -227,8 +226,8 @@ func unread(err error) bool {
 	return err == errUnread
 }
 
-// printable returns the text of an error for a terminal, without repeated lines: several errors may
-// report one full disk, or one damaged block, with or without the document.
+// printable returns the text of an error for a terminal, without repeated lines. Several errors can
+// report the same full disk or damaged block, some of them with a prefix.
 func printable(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -250,9 +249,9 @@ type call struct {
 	flags  *pflag.FlagSet
 	checks []func() error // of the values of flags
 	args   []string       // that are not flags
-	// printed after a signal; by default that the printed results are complete
+	// effect of a run that a signal ends; default: the printed results are complete
 	interrupted string
-	again       string // how to process the rest of the inputs; by default to run again
+	again       string // advice for records that were not processed; default: run again
 	broken      error  // the error of inputs that were processed only in part
 
 	inputs    bool  // inputs were read to their end
@@ -283,13 +282,13 @@ func (c *call) runs(do func(context.Context) error) *cobra.Command {
 	return c.cmd
 }
 
-// outFile returns the file of standard output; nil if it is not a file.
+// outFile returns standard output if it is a file, and nil otherwise.
 func (c *call) outFile() *os.File {
 	file, _ := c.out.(output).Writer.(*os.File)
 	return file
 }
 
-// foundNothing reports whether the inputs were read and have no document.
+// foundNothing reports whether the inputs were read and have no documents.
 func (c *call) foundNothing() bool { return c.inputs && c.documents == 0 }
 
 // check adds a check of the values of flags.
@@ -298,14 +297,15 @@ func (c *call) check(ok func() error) { c.checks = append(c.checks, ok) }
 // given reports whether a flag is on the command line.
 func (c *call) given(name string) bool { return c.flags.Changed(name) }
 
-// checkEmpty refuses empty flags and arguments: a script may have forgotten to set a variable.
+// checkEmpty returns an error if a flag or an argument is empty, as it is if a script uses an unset
+// variable.
 func (c *call) checkEmpty() (err error) {
 	if slices.Contains(c.args, "") {
 		err = usagef("an argument is empty")
 	}
 	c.flags.Visit(func(f *pflag.Flag) {
 		if f.Value.String() == "" {
-			err = usagef("--%s is empty: leave it out, or give a value", f.Name)
+			err = usagef("--%s is empty: omit the flag, or set a value", f.Name)
 		}
 	})
 	return err

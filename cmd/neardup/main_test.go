@@ -21,8 +21,8 @@ import (
 var update = flag.Bool(
 	"update", false, "write what the command prints into the scripts' golden files")
 
-// TestMain lets the test binary act as the command in each process that a test starts, and links
-// the name neardup to it.
+// TestMain makes the test binary act as the command in each process that a test starts. It creates
+// a link named neardup to the binary.
 func TestMain(m *testing.M) {
 	if os.Getenv("NEARDUP_TEST_MAIN") != "" {
 		main()
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	binary, wrong := os.Executable()
 	name, link := "neardup", os.Symlink
 	if runtime.GOOS == "windows" {
-		name, link = name+".exe", os.Link // symbolic links need a right there
+		name, link = name+".exe", os.Link // symbolic links need a privilege on Windows
 	}
 	if err = errors.Join(err, wrong, link(binary, filepath.Join(programs, name)),
 		os.Setenv("PATH", programs+string(filepath.ListSeparator)+os.Getenv("PATH")),

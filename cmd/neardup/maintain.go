@@ -28,16 +28,16 @@ func compactCommand(a *app) *cobra.Command {
 		Use:   "compact --index DIR [flags]",
 		Short: "Pack the tables, reclaim the space of deleted documents, or change the plan",
 		Long: `Pack the tables and reclaim the space of deleted documents. No other process may
-have the index open. With --plan, the index gets other tables, and with
---max-distance another largest distance and the best tables for it.`,
+have the index open. --plan changes the tables of the index. --max-distance
+changes its largest distance, and without --plan also chooses the best tables.`,
 		Example: `  neardup compact --index ix
   neardup compact --index ix --max-distance 3`,
 		Args: noArgs,
 	})
-	c.interrupted = "no document is changed; run it again to do the rest"
+	c.interrupted = "no document was changed; run it again to finish"
 	indexes := c.requiredIndexFlag()
 	design := c.flags.String(
-		"plan", "", "new plan: a `design`, or auto for the best one for the number of documents")
+		"plan", "", "new plan: a `design` of neardup plan, or auto for the best design")
 	k := c.distanceFlag(0, plan.MaxDistance,
 		"largest Hamming `distance` of the new plan (default unchanged)")
 	return c.runs(func(ctx context.Context) error {
@@ -88,8 +88,8 @@ func deleteCommand(a *app) *cobra.Command {
 		Use:   "delete --index DIR [flags] KEY...",
 		Short: "Delete documents by key or by ID",
 		Long: `Delete the documents with these keys; - reads keys from standard input, one per
-line. With --ids, the arguments or lines are IDs. An ID is never used again: a
-document that was stored again stays.
+line. With --ids, the arguments or lines are IDs. IDs are never reused, so a
+document that was stored again under a new ID is not deleted.
 
 ` + quotedKeys,
 		Example: `  neardup delete --index ix http://example.org/
@@ -142,7 +142,7 @@ func (c *call) delete(ctx context.Context, indexes *indexFlags, byID bool) error
 		return err
 	})
 	if err == nil && deleted < given {
-		c.logf("%d of %d are not in the index, or were given twice", given-deleted, given)
+		c.logf("%d of %d are not in the index, or were named twice", given-deleted, given)
 	}
 	return errors.Join(err, c.printJSON(deleteLine{deleted}), x.Close())
 }
@@ -165,13 +165,13 @@ func deleteNames(ctx context.Context, x *index.Index, names []string, byID bool)
 func parseID(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		err = fmt.Errorf("%.40q is not an ID", text)
+		err = fmt.Errorf("%.40q is not an ID: want a decimal number", text)
 	}
 	return id, err
 }
 
-// readAhead reads standard input to its end, into a temporary file unless it is a file. The process
-// that writes to the pipe may have the index open until then.
+// readAhead copies standard input to a temporary file, unless it is a file. The process that writes
+// to the pipe can have the index open until it ends.
 func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	in := pipe.Cancelable(ctx, c.in)
 	if in == c.in {
@@ -195,8 +195,8 @@ func (c *call) readAhead(ctx context.Context) (remove func(), err error) {
 	return remove, err
 }
 
-// nameBatches calls do with the arguments, in batches; "-" stands for the lines of standard input,
-// which must be valid.
+// nameBatches calls do with the arguments in batches. It replaces "-" by the lines of standard
+// input, which must be valid.
 func (c *call) nameBatches(valid func(string) error, do func(names []string) error) error {
 	var batch []string
 	add := func(name string) error {
@@ -235,9 +235,9 @@ func (c *call) nameBatches(valid func(string) error, do func(names []string) err
 func checkpointCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "checkpoint --index DIR DEST",
-		Short: "Copy an index to DEST; files are linked if possible",
-		Long: `Make a copy of an index that no other process has open. DEST must be empty or
-not exist.`,
+		Short: "Copy an index to DEST, with hard links to its files if possible",
+		Long: `Copy an index that no other process has open. DEST must be empty or must not
+exist.`,
 		Example: `  neardup checkpoint --index ix /backup/monday`,
 		Args:    cobra.ExactArgs(1),
 	})
@@ -260,7 +260,7 @@ type checkpointLine struct {
 	DiskBytes  uint64 `json:"diskBytes"` // of the index; linked files are counted
 }
 
-// errProblems is the error of verify if it finds problems.
+// errProblems is the error of verify if the index has problems.
 var errProblems = errors.New(
 	"the index is damaged; \"neardup repair\" copies the readable documents into a new index")
 
@@ -300,7 +300,7 @@ func verifyCommand(a *app) *cobra.Command {
 		bar.Stop()
 		switch {
 		case errors.Is(err, index.ErrCorrupt) && problems == 0:
-			return errors.Join(err, // with the remedy, if the index cannot be opened
+			return errors.Join(err, // it names the remedy if the index cannot be opened
 				c.printJSON(verify.Problem{Kind: verify.Unreadable, Keyspace: "index",
 					Message: err.Error()}))
 		case err != nil:
@@ -322,16 +322,16 @@ func repairCommand(a *app) *cobra.Command {
 		Use:   "repair --index DIR [flags] DEST",
 		Short: "Copy the readable documents of a damaged index into a new index in DEST",
 		Long: `Copy every readable document of a damaged index into a new index in DEST, which
-must not exist. --max-distance and --analyzer are needed only if the index
-itself cannot tell them.`,
+must not exist. --max-distance and --analyzer are needed only if they cannot be
+read from the index.`,
 		Example: `  neardup repair --index damaged repaired`,
 		Args:    cobra.ExactArgs(1),
 	})
 	indexes := c.requiredIndexFlag()
 	k := c.distanceFlag(0, plan.MaxDistance,
-		"largest Hamming `distance` of the index (default the one that it records)")
+		"largest Hamming `distance` of the index (default the recorded distance)")
 	analyzer := c.flags.String(
-		"analyzer", "", "`name` of the analyzer of the index; none if it has none")
+		"analyzer", "", "`name` of the analyzer of the index, or none for an index without one")
 	return c.runs(func(ctx context.Context) error {
 		var opts compaction.RepairOptions
 		if c.given("max-distance") {

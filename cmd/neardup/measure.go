@@ -28,8 +28,8 @@ func statsCommand(a *app) *cobra.Command {
 	})
 	indexes := c.requiredIndexFlag()
 	var plot string
-	c.folderFlag(&plot, "plot", "draw the distribution of the fingerprints into leading.svg and "+
-		"buckets.svg in this `folder`, and print the numbers too")
+	c.dirFlag(&plot, "plot", "draw the distribution of the fingerprints into leading.svg and "+
+		"buckets.svg in this `directory`, and print its numbers too")
 	return c.runs(func(ctx context.Context) error {
 		return indexes.read(func(x *index.Index) error {
 			line := statsLine{Stats: x.Stats()}
@@ -53,7 +53,7 @@ type statsLine struct {
 	Distribution *figure.Distribution `json:"distribution,omitempty"` // with --plot
 }
 
-// distributionOf reads all fingerprints; they take 8 bytes of memory each.
+// distributionOf reads all fingerprints. Each of them takes 8 bytes of memory.
 func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Distribution, error) {
 	fps := make([]uint64, 0, x.Stats().Documents)
 	done, stop := c.counting("documents", x.Stats().Documents)
@@ -72,12 +72,12 @@ func (c *call) distributionOf(ctx context.Context, x *index.Index) (*figure.Dist
 func evalCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use: "eval [flags] {DOCUMENTS PAIRS | --generated SEED}",
-		Short: "Print precision, recall and the losses of a crawler, from labelled or generated " +
+		Short: "Measure precision, recall and the losses of a crawler with labelled or generated " +
 			"documents",
-		Long: `Print precision and recall against the largest Hamming distance. DOCUMENTS is a
-file of JSON lines with a field id. PAIRS is a file of lines with a similarity,
-a tab, an ID, a tab and an ID. A similarity of 0.90 or more is a near-duplicate;
-below 0.80, or if the pair is not listed, it is none.
+		Long: `Print precision and recall for each largest Hamming distance. DOCUMENTS is a
+file of JSON Lines with a field id. PAIRS is a file of lines with a similarity,
+a tab, an ID, a tab and an ID. A pair is a near-duplicate if its similarity is
+at least 0.90. It is not if its similarity is below 0.80 or if it is not listed.
 
 With --generated, the documents are short pages of one template: references,
 products, cheat sheets and notices in five scripts, with two fetches of each
@@ -92,16 +92,16 @@ page.`,
 	k := c.distanceFlag(defaultK, eval.MaxDistance,
 		"`distance` of the rule that is measured in addition to the curves")
 	seeds := c.flags.Uint("seeds", 5,
-		"`number` of hash seeds, over which figures are means; dedup uses the first one")
+		"`number` of hash seeds; the figures are means over them; dedup uses the first one")
 	plot := c.flags.String("plot", "", "draw the curves into `FILE`.svg or .png")
 	compare := c.flags.Bool(
-		"compare", false, "measure other methods too; holds all texts in memory")
+		"compare", false, "measure other methods too; keeps all texts in memory")
 	generated := c.flags.Uint64("generated", 0, "measure pages that are generated from `SEED`")
 	return c.runs(func(ctx context.Context) error {
 		switch {
 		case c.given("generated"):
 			if len(c.args) > 0 || *plot != "" {
-				return usagef("--generated takes no files, and no --plot")
+				return usagef("--generated cannot be combined with files or --plot")
 			}
 		case len(c.args) != 2:
 			return usagef("want two files: DOCUMENTS and PAIRS")
@@ -196,13 +196,13 @@ func readLabelled(
 	if err != nil {
 		return nil, err
 	}
-	if len(docs) == 0 && c.broken != nil { // it tells why there are none
+	if len(docs) == 0 && c.broken != nil { // why no document was read
 		return nil, c.broken
 	}
 	labelled, err := eval.Label(docs, pairs)
 	if err == nil && labelled.Unknown > 0 {
-		c.logf("%s: %d of %d pairs name a document that is not in %s; they are left out", pairsFile,
-			labelled.Unknown, len(pairs), docsFile)
+		c.logf("%s: %d of %d pairs are ignored, since they name a document that is not in %s",
+			pairsFile, labelled.Unknown, len(pairs), docsFile)
 	}
 	return labelled, err
 }
@@ -219,7 +219,7 @@ func benchCommand(a *app) *cobra.Command {
 	k := c.distanceFlag(defaultK, plan.MaxDistance,
 		"largest Hamming `distance` (3 with --fingerprints)")
 	c.flags.BoolVar(&o.Bare, "fingerprints", false,
-		"measure documents that are fingerprints only, as import makes them")
+		"measure bare documents, as import stores lists of fingerprints")
 	return c.runs(func(ctx context.Context) error {
 		if *n > math.MaxUint32 {
 			return usagef("--documents is %d, want at most %d", *n, math.MaxUint32)

@@ -26,8 +26,8 @@ another character that is not printable, is quoted like a string in Go: "a\tb",
 with \n \t \" \\ \xHH \uHHHH and the other escapes of Go.
 `
 
-// lines writes JSON objects, one per line. Flush returns the first error. It follows each batch, so
-// that a reader sees a line as soon as it is durable.
+// lines writes JSON objects, one per line. Flush returns the first error. Call Flush after each
+// batch, so that a reader sees a line as soon as its verdict is durable.
 type lines struct{ *bufio.Writer }
 
 func newLines(w io.Writer) lines { return lines{bufio.NewWriterSize(w, 64<<10)} }
@@ -47,7 +47,7 @@ func (l lines) writeReady(batch []*documents.Input) (rest []*documents.Input) {
 	return nil
 }
 
-// flush flushes the lines of the documents of a batch that are not in rest. They are Finished.
+// flush flushes the lines of a batch. The documents of the batch that are not in rest are Finished.
 func (l lines) flush(batch, rest []*documents.Input) error {
 	if err := l.Flush(); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (c *call) printJSON(v any) error {
 }
 
 // writeTo calls do with a writer to a file, or to standard output if the name is "-". It calls
-// prepare before it empties the file, which may be an input. If prepare fails, the file stays as it
-// was.
+// prepare before it truncates the file, which can be an input. If prepare fails, the file is
+// unchanged.
 func (c *call) writeTo(
 	name string, prepare func(output os.FileInfo) error, do func(*bufio.Writer) error,
 ) error {
@@ -91,7 +91,7 @@ func (c *call) writeTo(
 			return err
 		}
 		out := bufio.NewWriterSize(c.out, 256<<10)
-		return cmp.Or(do(out), out.Flush()) // its errors stick
+		return cmp.Or(do(out), out.Flush()) // Flush returns earlier errors of out
 	}
 	_, missing := os.Stat(name)
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
@@ -125,8 +125,7 @@ func (c *call) reading(
 	return func() { stop(); c.account(inputs, r) }
 }
 
-// counting shows the number of done units until stop is called. A total of 0 means that it is not
-// known.
+// counting shows the number of done units until stop is called. A total of 0 means unknown.
 func (c *call) counting(stage string, total uint64) (done *atomic.Int64, stop func()) {
 	done = new(atomic.Int64)
 	bar := progress.New(c.cmd.Name(), c.err, c.outFile())
@@ -140,11 +139,11 @@ func (c *call) compaction() (show func(compaction.Progress), stop func()) {
 		bar.Stop
 }
 
-// errUnrecognized is the error about an input whose format is not recognized.
+// errUnrecognized means that the format of an input is not recognized.
 var errUnrecognized = errors.New("input not recognized")
 
-// errMalformed is the error about lines that are not JSON or not fingerprints. Each of them is
-// reported where it is skipped.
+// errMalformed means that lines are not JSON or not fingerprints. Each of these lines is also
+// reported when it is skipped.
 var errMalformed = errors.New("malformed input")
 
 // noteProblems sets the error of the subcommand if an input is not recognized, broken or malformed,
@@ -153,7 +152,7 @@ func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
 	if t.Unrecognized != nil {
 		c.broken = errors.Join(c.broken, fmt.Errorf("%w: %w", errUnrecognized, t.Unrecognized))
 	}
-	// a list may be read several times
+	// query --scan reads a list several times, and its error is printed once
 	if err := r.Broken(); err != nil && (c.broken == nil ||
 		!strings.Contains(c.broken.Error(), err.Error())) {
 		c.broken = errors.Join(c.broken, err)
@@ -163,7 +162,7 @@ func (c *call) noteProblems(r *corpus.Reader, t corpus.Totals) {
 			errMalformed, summary.Plural(n, "record"), t.Malformed))
 	}
 	if missing := r.MissingFields(); len(missing) > 0 && t.Records > 0 {
-		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records are "+
+		c.broken = errors.Join(c.broken, usagef("no record has the field of %s; the records were "+
 			"processed without it", strings.Join(missing, ", ")))
 	}
 }
@@ -175,21 +174,22 @@ func (c *call) accountFor(r *documents.Reader, err error) {
 		c.logf("%s", line)
 	}
 	if t.Repaired > 0 {
-		c.logf("%s of web archives with a wrong Content-Length, read up to the next record",
+		c.logf("%s with a wrong Content-Length in web archives, read up to the next record",
 			summary.Plural(t.Repaired, "record"))
 	}
 	if ahead := t.Records - r.Summary.Records; ahead > 0 {
 		advice := "; " + cmp.Or(c.again, "run again to finish")
 		if errors.Is(err, index.ErrCorrupt) || errors.Is(err, index.ErrMismatch) ||
-			errors.As(err, new(usageError)) { // the next run would end with it too
+			errors.As(err, new(usageError)) { // another run would fail too
 			advice = ""
 		}
-		c.logf("%s read ahead may not be processed%s", summary.Plural(ahead, "record"), advice)
+		c.logf("%s read ahead may not have been processed%s", summary.Plural(ahead, "record"),
+			advice)
 	}
 	c.noteProblems(r.Reader, t)
 }
 
-// account prints the totals of a reader of inputs.
+// account prints the totals of a reader after the name of the inputs.
 func (c *call) account(inputs string, r *corpus.Reader) {
 	t := r.Totals()
 	c.logf("%s: %s: %s, %d skipped%s", inputs, summary.InFiles(t.Records, t.Files),

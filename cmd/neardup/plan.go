@@ -31,7 +31,6 @@ func planCommand(a *app) *cobra.Command {
 		if err := printDesigns(c.out, *k, *n, choice.Design); err != nil {
 			return err
 		}
-		// An index chooses the plan with the least product of query time and number of tables.
 		const threshold = 10 // log2 of the candidates of a probe
 		fmt.Fprintf(c.out, "\noptimum X(64, %d, %.4g) of the paper (section 3.1.2), at most 2^%d "+
 			"candidates per probe: %g tables\n",
@@ -41,7 +40,7 @@ func planCommand(a *app) *cobra.Command {
 	})
 }
 
-// printDesigns prints a line per design. The memory is the memory of filters and directories.
+// printDesigns prints a line per design. "GB of memory" counts filters and directories.
 func printDesigns(out io.Writer, k int, n int64, chosen string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,
@@ -69,7 +68,7 @@ func printDesigns(out io.Writer, k int, n int64, chosen string) error {
 	return w.Flush()
 }
 
-// span returns the least and the largest value of the tables.
+// span formats the smallest and the largest value of the tables.
 func span(tables []plan.Table, of func(plan.Table) int) string {
 	low, high := of(tables[0]), of(tables[0])
 	for _, t := range tables {

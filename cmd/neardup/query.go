@@ -27,11 +27,11 @@ func queryCommand(a *app) *cobra.Command {
 		Short: "Print the stored documents near each input; store nothing",
 		Long: `Print the stored documents near each document of the inputs. Nothing is stored.
 
-With --key, the input is one document, the page of this key, and the output
-explains the verdict that dedup would return for it: it compares the page with
-the nearest stored documents, as compare does. Without an input, the stored
-document with this key takes its place. An index does not have the keys of
-duplicates, unless they were stored with --keep-duplicates.
+With --key, the input is one document, the page with this key. The output
+explains the verdict that dedup would print: it compares the page with the
+nearest stored documents. Without an input, the output explains the verdict on
+the stored document with this key. An index has the keys of duplicates only if
+they were stored with --keep-duplicates.
 
 With --scan, all inputs are compared with a file of fingerprints in one pass
 over the file.`,
@@ -44,7 +44,7 @@ over the file.`,
 	c.flags.StringVar(&q.scanned, "scan", "",
 		"`file` of fingerprints to compare with all inputs at once, instead of an index")
 	c.flags.StringVar(&q.key, "key", "",
-		"`key` of the input, or of a stored document if there is no input")
+		"explain the verdict on the document with this `key`")
 	q.k = c.distanceFlag(0, plan.MaxDistance,
 		"largest Hamming `distance` of a match (default the k of the index, or 3 with --scan)")
 	c.cmd.MarkFlagsOneRequired("index", "scan")
@@ -80,8 +80,7 @@ type queryLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Matches     []matchLine             `json:"matches"`
-	// file, record and byte, if the document has no key
-	At string `json:"at,omitempty"`
+	At          string                  `json:"at,omitempty"` // only if Key is ""
 }
 
 // matchLine is a match in the output of query.
@@ -91,7 +90,7 @@ type matchLine struct {
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
 	Distance    int                     `json:"distance"`
-	// how often dedup found a duplicate of it
+	// number of times that a document was a duplicate of the match
 	Duplicates uint64 `json:"duplicates,omitempty"`
 }
 
@@ -104,7 +103,7 @@ type querying struct {
 	k       *int
 }
 
-// withIndex opens the index for do.
+// withIndex opens the index, calls do and closes the index.
 func (q *querying) withIndex(do func(*neardup.Index) error) error {
 	x, err := q.indexes.openPages("")
 	if err != nil {
@@ -117,7 +116,7 @@ func (q *querying) withIndex(do func(*neardup.Index) error) error {
 	return errors.Join(do(x), x.Close())
 }
 
-// run answers for the documents of the inputs.
+// run prints the matches of each document of the inputs.
 func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentReader) error {
 	most := queryBatches
 	if slices.ContainsFunc(q.call.args, corpus.IsStream) {
@@ -146,7 +145,7 @@ func (q *querying) run(ctx context.Context, x *neardup.Index, docs *documentRead
 	})
 }
 
-// count sets the numbers of duplicates of the matches.
+// count sets the number of duplicates of each match.
 func (l *queryLine) count(ctx context.Context, x *neardup.Index) error {
 	ids := make([]uint64, len(l.Matches))
 	for i := range ids {
@@ -192,8 +191,8 @@ func (q *querying) explainStored(ctx context.Context, x *neardup.Index) error {
 	d, found, err := x.Get(ctx, q.key)
 	if err == nil && !found {
 		err = fmt.Errorf("no stored document has the key %s: it was never stored, was a "+
-			"duplicate or was deleted; to find the document that its page duplicates, give the "+
-			"page as input", q.key)
+			"duplicate or was deleted; to explain the verdict on its page, name the page as input",
+			q.key)
 	}
 	if err != nil {
 		return err
@@ -208,7 +207,7 @@ func (q *querying) explainStored(ctx context.Context, x *neardup.Index) error {
 // queryBatches is the batching of queries from files.
 var queryBatches = documents.Batching{Records: 1 << 18, Bytes: 128 << 20, Wait: time.Second}
 
-// queryLine returns the line of an input.
+// queryLineOf returns the line of an input.
 func queryLineOf(i *documents.Input, matches []index.Match) *queryLine {
 	line := &queryLine{Key: i.Document.Key, KeyBytes: corpus.KeyBytes(i.Document.Key),
 		Fingerprint: i.Document.Fingerprint, Matches: make([]matchLine, len(matches))}
@@ -220,7 +219,7 @@ func queryLineOf(i *documents.Input, matches []index.Match) *queryLine {
 	return line
 }
 
-// answer gives an input its line, writes the lines of a batch that are ready, and returns the rest.
+// answer sets the line of an input, writes the ready lines of a batch, and returns the rest.
 func (l lines) answer(
 	batch []*documents.Input, i *documents.Input, line *queryLine,
 ) (rest []*documents.Input) {
@@ -244,7 +243,7 @@ func (q *querying) scan(ctx context.Context, docs *documentReader) error {
 	if err != nil {
 		return fmt.Errorf("--scan: %w", err)
 	} else if info.IsDir() {
-		return usagef("--scan %s is a folder: if it is an index, name it with --index", q.scanned)
+		return usagef("--scan %s is a directory: set --index if it is an index", q.scanned)
 	}
 	log, out := &skipLog{call: c}, newLines(c.out)
 	return docs.forEachBatch(ctx, scanBatches, func(batch []*documents.Input) error {

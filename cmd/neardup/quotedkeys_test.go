@@ -11,7 +11,7 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// hostileKeys would be other records or other keys if they were written without quotes.
+// hostileKeys are keys that would be read as other records or keys if they were not quoted.
 var hostileKeys = []string{
 	"http://a.example/plain", "a\nffffffffffffffff\tevil", "a\r\nb", "a\r", "\n", "\t", " ",
 	"tab\tand 12", "\x1b[31mred\x1b[0m", "nul\x00",
@@ -31,8 +31,8 @@ func keysIn(t *testing.T, dir string) (keys []string) {
 	return keys
 }
 
-// TestHostileKeys tests that each key is exported, imported and deleted unchanged, whatever bytes
-// it has. No subcommand may print a key or a file name in a form that a terminal interprets.
+// TestHostileKeys tests that keys with any bytes are exported, imported and deleted unchanged. No
+// subcommand may print a key or a file name in a form that a terminal interprets.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ix")

@@ -11,7 +11,8 @@ import (
 )
 
 // TestReference compares docs/reference/cli.md with the help of the subcommands. With -update, it
-// writes the file. Each subcommand must have an example, and no flag may tell its default twice.
+// writes the file. Each subcommand must have an example. The usage of a flag must not repeat the
+// default that pflag adds.
 func TestReference(t *testing.T) {
 	const name = "../../docs/reference/cli.md"
 	root := newRoot(&app{streams: &streams{strings.NewReader(""), output{io.Discard}, io.Discard}})

@@ -20,7 +20,7 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 )
 
-// report is the file of dedup --report. Without a name there is none.
+// report is the file of dedup --report. If name is "", its methods do nothing.
 type report struct {
 	call   *call
 	name   string
@@ -33,14 +33,14 @@ type report struct {
 
 func (c *call) reportFlag(inputs *inputFlags) *report {
 	r := &report{call: c, inputs: inputs, sample: compare.NewSample()}
-	c.flags.StringVar(&r.name, "report", "", "HTML `file` for people: counts, the largest "+
-		"groups, distances, and pairs around the limits with the words that differ")
+	c.flags.StringVar(&r.name, "report", "", "write an HTML report to this `file`: counts, the "+
+		"largest groups, distances, and pairs near the limits with the words that differ")
 	return r
 }
 
-// open checks that the report can be written, before anything is read. It removes its test file,
-// because the report may be in a folder that is read. The report must not replace an input or
-// another output.
+// open checks that the report can be written, before any input is read. It removes its test file,
+// because the report can be in a directory that is an input. The report must not replace an input
+// or another output.
 func (r *report) open(records string) error {
 	if r.name == "" {
 		return nil
@@ -53,15 +53,16 @@ func (r *report) open(records string) error {
 	}
 	for _, name := range append(slices.Clone(r.call.args), records) {
 		if sameFile(name, r.name) {
-			return usagef("--report %s is an input or the file of --output", r.name)
+			return usagef("--report %s is an input or the file of --output: name another file",
+				r.name)
 		}
 	}
 	r.begun = time.Now()
 	return r.writeWhole(nil)
 }
 
-// writeWhole writes a temporary file in the folder of the report and renames it. Without content,
-// it only checks that the file can be created.
+// writeWhole writes a temporary file in the directory of the report and renames it. If content is
+// nil, it only checks that the file can be created.
 func (r *report) writeWhole(content *view.Report) error {
 	name := filepath.Join(filepath.Dir(r.name), fmt.Sprintf(".%s.%d.tmp",
 		filepath.Base(r.name), os.Getpid()))
@@ -82,7 +83,7 @@ func (r *report) writeWhole(content *view.Report) error {
 	return nil
 }
 
-// add adds a document whose line is written.
+// add adds a document whose verdict was printed.
 func (r *report) add(i *documents.Input) {
 	if r.name == "" {
 		return
@@ -123,7 +124,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *documents.Analyzer) err
 		page.Notes = append(page.Notes, "Warning: "+crowded+".")
 	}
 	if r.call.broken != nil {
-		page.Notes = append(page.Notes, "The inputs could not be read whole: "+
+		page.Notes = append(page.Notes, "The inputs could not be read completely: "+
 			r.call.broken.Error())
 	}
 	if err := r.pairs(ctx, page, a); err != nil {
@@ -132,7 +133,7 @@ func (r *report) write(ctx context.Context, d *dedup, a *documents.Analyzer) err
 	return r.writeWhole(page)
 }
 
-// pairs finds the pairs near the limits and the words that differ.
+// pairs adds the pairs near the limits, and the words in which they differ, to the page.
 func (r *report) pairs(ctx context.Context, page *view.Report, a *documents.Analyzer) (err error) {
 	if page.Sample, err = r.sample.Pairs(ctx, page.Rule, reportPairs); err != nil {
 		return err

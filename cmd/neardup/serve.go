@@ -30,8 +30,8 @@ func serveCommand(a *app) *cobra.Command {
 		Use:   "serve --index DIR [flags]",
 		Short: "Share an index with crawlers in other processes, over HTTP",
 		Long: `Serve the HTTP API of docs/reference/http.md. Without --token-file, the address
-must be a loopback address. SIGTERM and SIGINT end the server after it has
-answered the current requests. Answered documents are stored.`,
+must be a loopback address. After SIGTERM or SIGINT, the server answers the
+current requests and ends. All answered documents are stored.`,
 		Example: `  neardup serve --index crawl.index
   neardup serve --index crawl.index --listen :7490 --token-file token --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArgs,
@@ -42,17 +42,17 @@ answered the current requests. Answered documents are stored.`,
 			matchFlags()}
 	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:7490", "`address` to listen on")
 	c.flags.StringVar(&s.tokenFile, "token-file", "",
-		"`file` with the token of authorized callers in its first line")
+		"`file` whose first line is the token that clients must send")
 	c.flags.StringVar(&s.cert, "tls-cert", "", "`file` with the TLS certificate and its chain")
 	c.flags.StringVar(&s.key, "tls-key", "", "`file` with the key of --tls-cert")
 	c.cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	c.flags.BoolVar(&s.opts.AccessLog, "access-log", false,
 		"log each request as a line of JSON on standard error")
-	c.folderFlag(&s.opts.Checkpoints, "checkpoints",
-		"`folder` in which callers may make checkpoints; it is created if it does not exist")
+	c.dirFlag(&s.opts.Checkpoints, "checkpoints",
+		"`directory` for checkpoints that clients request; it is created if it does not exist")
 	c.flags.StringArrayVar(&s.archives, "archive", nil,
-		"`file` of documents, a web archive or JSON lines, whose words the pages show; may be "+
-			"repeated")
+		"`file` of documents, a web archive or JSON Lines, so that the web pages can show their "+
+			"words; can be repeated")
 	c.check(s.check)
 	return c.runs(s.run)
 }
@@ -74,8 +74,8 @@ const (
 
 func (s *serving) check() error {
 	if s.tokenFile == "" && !isLoopback(s.listen) {
-		return usagef("--listen %s can be reached from elsewhere: set --token-file, or an "+
-			"address such as 127.0.0.1:7490", s.listen)
+		return usagef("--listen %s is not a loopback address: set --token-file, or an address "+
+			"such as 127.0.0.1:7490", s.listen)
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func readToken(file string) (string, error) {
 	}
 	token, _, _ := strings.Cut(string(text), "\n")
 	if token = strings.TrimSpace(token); len(token) < 16 {
-		return "", fmt.Errorf("--token-file %s: the token has %d characters, want 16 or more "+
-			"(such as of \"openssl rand -hex 32\")", file, len(token))
+		return "", fmt.Errorf("--token-file %s: the token has %d characters, want 16 or more; "+
+			"create one with \"openssl rand -hex 32\"", file, len(token))
 	}
 	return token, nil
 }
@@ -122,20 +122,20 @@ func (s *serving) run(ctx context.Context) (err error) {
 	}
 	connections := min(maxConnections, osprocess.HostFiles(osprocess.OpenFilesLimit()))
 	if connections < maxConnections {
-		s.call.logf("at most %d connections are open at a time, because this process may open "+
-			"few files; raise the limit (ulimit -n) for up to %d", connections, maxConnections)
+		s.call.logf("at most %d connections are open at a time, because the limit of open files "+
+			"is low; raise it (ulimit -n) for up to %d connections", connections, maxConnections)
 	}
 	o := s.indexes.options("", false)
-	o.Bare = s.indexes.exist() // an existing index may be of any kind; a new one is of pages
+	o.Bare = s.indexes.exist() // an existing index can be bare, a new index is for pages
 	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	ended := make(chan error, 1)
-	end := func(err error) { // the first error counts
+	end := func(err error) { // keeps the first error
 		select {
 		case ended <- err:
 		default:
 		}
 	}
-	background := func(what string, err error) { // which is retried later
+	background := func(what string, err error) { // reports an error of work that is retried
 		if err != nil && !errors.Is(err, index.ErrClosed) && !errors.Is(err, context.Canceled) {
 			log.Warn(what+" failed", "error", err.Error())
 		}
@@ -158,11 +158,11 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if absent {
 		log.Info("created index", "index", s.indexes.dir)
 	}
-	s.opts.Rule = func() match.Rule { return s.indexes.rule(x.Plan().MaxDistance) } // it may change
+	s.opts.Rule = func() match.Rule { return s.indexes.rule(x.Plan().MaxDistance) } // k can change
 	s.opts.Log = log
 	s.opts.Failed = func(err error) {
-		log.Error("a write to the index failed: the server ends, since only reopening the index "+
-			"repairs it", "error", err.Error())
+		log.Error("a write to the index failed; the server ends, since the index accepts writes "+
+			"only after it is reopened", "error", err.Error())
 		end(err)
 	}
 	var serve *server.Server
@@ -190,12 +190,12 @@ func (s *serving) run(ctx context.Context) (err error) {
 		log.Warn("calls in progress were canceled", "error", cut.Error())
 	}
 	if _, ok := err.(signalled); ok {
-		err = nil // a signal is the usual end
+		err = nil // a signal is the normal way to stop the server
 	}
 	return errors.Join(err, x.Close())
 }
 
-// pages returns the web pages, with the texts of the archives.
+// pages returns the web pages and the archives, whose texts the pages show.
 func (s *serving) pages(
 	ctx context.Context, x *neardup.Index, verdicts func(neardup.Status) int64,
 ) (*view.Pages, *archive.Archive, error) {

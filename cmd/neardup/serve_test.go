@@ -56,7 +56,7 @@ func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("it does not answer: %s", s.said)
+	t.Fatalf("the server does not answer: %s", s.said)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func started(t *testing.T, listen string, cmd *exec.Cmd) *served {
 func limited(t *testing.T, limit string, args ...string) *exec.Cmd {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("there is no ulimit")
+		t.Skip("Windows has no ulimit")
 	}
 	return exec.Command("sh",
 		append([]string{"-c", limit + ` && exec neardup serve "$@"`, "sh"}, args...)...)
@@ -103,7 +103,7 @@ type raced struct {
 	verdict client.Verdict
 }
 
-// race checks documents, one or eight at a time. It sends the verdicts to told.
+// race checks documents, size at a time, and sends the verdicts to told.
 func race(t *testing.T, c *client.Client, numbers []int, size int, told chan<- raced) {
 	for part := range slices.Chunk(numbers, size) {
 		var docs []client.Document
@@ -250,8 +250,8 @@ func TestServeEndsAfterFailedWrite(t *testing.T) {
 	}
 }
 
-// TestServeFewOpenFiles tests that connections leave enough file descriptors to the index,
-// however few there are. Further connections wait.
+// TestServeFewOpenFiles tests that connections leave enough file descriptors to the index if the
+// limit of open files is low. Further connections wait.
 func TestServeFewOpenFiles(t *testing.T) {
 	s := started(t, freeAddress(t),
 		limited(t, "ulimit -n 150", "--index", filepath.Join(t.TempDir(), "ix")))

@@ -16,9 +16,8 @@ import (
 
 // Document is one of two compared documents.
 type Document struct {
-	Key string `json:"key"`
-	// of Result: Key, if it is not UTF-8
-	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
+	Key         string                       `json:"key"`
+	KeyBytes    []byte                       `json:"keyBytes,omitempty"` // only in a Result
 	Fingerprint fingerprint.Fingerprint      `json:"fingerprint"`
 	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero"`
@@ -39,7 +38,7 @@ func (d *Document) signature() fingerprint.Signature {
 		Tokens: d.Tokens}
 }
 
-// These are the limits that may keep two documents from matching.
+// These are the limits that can prevent a match of two documents.
 const (
 	ByDistance = "distance"
 	ByShingle  = "shingles"
@@ -62,7 +61,7 @@ type Result struct {
 	Decided         []string `json:"decided,omitempty"` // the limits that they exceed
 	// different words with some words around them
 	Differences []Place `json:"differences,omitempty"`
-	Left        int     `json:"differencesLeftOut,omitempty"`
+	Left        int     `json:"differencesLeftOut,omitempty"` // number of omitted Differences
 }
 
 // Documents compares two documents. It returns their distances, the limits of the rule that they
@@ -104,9 +103,8 @@ func measured(a, b *Document, rule match.Rule) Result {
 	return r
 }
 
-// Share returns the share of a limit that two documents use. At 1 they are on the limit, and
-// above 1 they do not match. counts is false for scopes, and for a limit that does not apply to
-// them.
+// Share returns the share of a limit that two documents use. Above 1, they do not match. counts is
+// false for ByScope, and for a limit that does not apply to the documents.
 func (r *Result) Share(limit string) (share float64, counts bool) {
 	switch {
 	case limit == ByDistance:
@@ -139,14 +137,14 @@ func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 	fmt.Fprintf(w, "\tA\tB\n")
 	fmt.Fprintf(w, "key\t%s\t%s\n", corpus.Escape(r.A.Key), corpus.Escape(r.B.Key))
 	if r.A.Scope != r.B.Scope {
-		fmt.Fprintf(w, "scope\t%s\t%s\tthey are not compared\n", corpus.Escape(r.A.Scope),
+		fmt.Fprintf(w, "scope\t%s\t%s\tdifferent scopes never match\n", corpus.Escape(r.A.Scope),
 			corpus.Escape(r.B.Scope))
 	}
-	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, at most %d may\n", r.A.Fingerprint,
+	fmt.Fprintf(w, "fingerprint\t%v\t%v\t%d bits differ, limit %d\n", r.A.Fingerprint,
 		r.B.Fingerprint, r.Distance, r.MaxDistance)
 	if r.ShingleDistance != nil {
-		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, at most %[4]d "+
-			"may\n", *r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
+		fmt.Fprintf(w, "shingles\t\t\t%d of 256 bits differ; %d + %[1]d = %[3]d, limit %[4]d\n",
+			*r.ShingleDistance-r.Distance, r.Distance, *r.ShingleDistance, r.MaxShingle)
 	}
 	if r.A.Digest != 0 && r.B.Digest != 0 {
 		text := "the texts differ"
@@ -156,15 +154,15 @@ func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 		fmt.Fprintf(w, "digest\t%v\t%v\t%s\n", r.A.Digest, r.B.Digest, text)
 	}
 	if r.LengthRatio > 0 {
-		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, at most %v may be\n", r.A.Tokens,
-			r.B.Tokens, r.LengthRatio, r.MaxLengthRatio)
+		fmt.Fprintf(w, "words\t%d\t%d\t%.2f times as long, limit %v\n", r.A.Tokens, r.B.Tokens,
+			r.LengthRatio, r.MaxLengthRatio)
 	}
 	err := w.Flush()
 	fmt.Fprintf(out, "\nrule: %v\n", rule)
 	if r.Match {
 		fmt.Fprintln(out, "they match: near-duplicates")
 	} else {
-		fmt.Fprintf(out, "they do not match, by: %s\n", strings.Join(r.Decided, ", "))
+		fmt.Fprintf(out, "they do not match: %s\n", strings.Join(r.Decided, ", "))
 	}
 	if len(r.Differences) > 0 {
 		fmt.Fprintf(out, "\nwords that differ:\n")
@@ -173,7 +171,7 @@ func (r *Result) WriteText(out io.Writer, rule match.Rule) error {
 		fmt.Fprintf(out, "  %s\n", corpus.Escape(d.String()))
 	}
 	if r.Left > 0 {
-		fmt.Fprintf(out, "  and at %d further places\n", r.Left)
+		fmt.Fprintf(out, "  and %d more places\n", r.Left)
 	}
 	return err
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// maxCandidates is the largest number of documents that Explain compares with one.
+// maxCandidates is the largest number of stored documents that Explain compares.
 const maxCandidates = 20
 
-// Explained says which verdict a document would get, and why.
+// Explained is the verdict that a document would get, and the comparisons that explain it.
 type Explained struct {
 	api.Checked
 	Candidates []*Result `json:"candidates" doc:"other stored documents of the scope within k bits, nearest first, at most 20: a is the document, b the stored one"`
 }
 
-// Explain returns the verdict that Check would return for a document, without storing it, and
-// compares it with the stored documents nearest to it. The reason, if it is not empty, is why the
-// document would be skipped.
+// Explain returns the verdict that Check would return on a document, without storing the document,
+// and compares the document with the nearest stored documents. If reason is not empty, the document
+// would be skipped for this reason.
 func Explain(
 	ctx context.Context, x *neardup.Index, key string, d *index.Document, reason string,
 	rule match.Rule,
@@ -52,7 +52,7 @@ func Explain(
 	}
 	e.Checked = wire.Checked(key, &d.Fingerprint, &v)
 	near := index.Query{Scope: d.Scope, Limit: maxCandidates + 1}
-	near.Fingerprint = d.Fingerprint // alone: the other limits do not count
+	near.Fingerprint = d.Fingerprint // without the rest of the signature, only k limits the matches
 	if matches, err = x.Query(ctx, near); err != nil {
 		return nil, err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/neardup/neardup/internal/match"
 )
 
-// Sample keeps documents of a stream, each with the same probability. It finds the pairs among
-// them that are nearest to the limits of a rule. Its memory is bounded: it keeps MaxSample
-// documents, and the first MaxKeyShown bytes of their keys and scopes.
+// Sample keeps documents of a stream, each with the same probability. It finds the pairs of them
+// that are nearest to the limits of a rule. Its memory is bounded: it keeps up to MaxSample
+// documents, and up to MaxKeyShown bytes of a key or scope.
 type Sample struct {
 	seen int64
 	kept []Sampled
@@ -27,8 +27,8 @@ const (
 	MaxKeyShown = 512
 	// Reach is the number of bits beyond k within which a Sample looks for pairs.
 	Reach = 6
-	// MaxPairs is the number of pairs that ends the search. All documents of a template may be
-	// pairs.
+	// MaxPairs is the number of pairs that ends the search, since all documents of a template can
+	// be near each other.
 	MaxPairs = 5_000_000
 )
 
@@ -41,7 +41,7 @@ type Sampled struct {
 	at int64 // in the stream
 }
 
-// NewSample returns an empty Sample. Equal streams give equal samples.
+// NewSample returns an empty Sample. The samples of equal streams are equal.
 func NewSample() *Sample { return &Sample{rng: rand.New(rand.NewPCG(1, 2))} }
 
 // Add adds a document of the stream, with the file and number of its record.
@@ -55,11 +55,12 @@ func (s *Sample) Add(d *index.Document, source string, number int64) {
 	} else {
 		s.kept = append(s.kept, Sampled{})
 	}
-	one := Sampled{Document: *Of(d), Source: source, Number: number, at: s.seen}
-	one.Key, one.Scope = clipped(one.Key), clipped(one.Scope)
-	s.kept[at] = one
+	sampled := Sampled{Document: *Of(d), Source: source, Number: number, at: s.seen}
+	sampled.Key, sampled.Scope = clipped(sampled.Key), clipped(sampled.Scope)
+	s.kept[at] = sampled
 }
 
+// clipped returns a copy of at most the first MaxKeyShown bytes of s.
 func clipped(s string) string {
 	if len(s) > MaxKeyShown {
 		s = s[:MaxKeyShown] + "..."
@@ -87,7 +88,7 @@ type Pairs struct {
 }
 
 // Pairs compares all documents of the Sample, and returns up to most pairs on each side of the
-// limits. Documents that are equal in all compared fields are one.
+// limits. Documents that are equal in all compared fields count as one.
 func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, error) {
 	docs := slices.Clone(s.kept)
 	slices.SortStableFunc(docs, func(a, b Sampled) int {
@@ -131,11 +132,11 @@ func (s *Sample) Pairs(ctx context.Context, rule match.Rule, most int) (*Pairs, 
 	return p, nil
 }
 
-// maxNearest is the number of pairs on one side of the limits that are held.
+// maxNearest is the number of pairs that are kept on each side of the limits.
 const maxNearest = 10_000
 
-// nearest drops the pairs that are far from the limits, if there are many. sign is 1 if a small
-// share is near, and -1 if a large one is.
+// nearest drops the pairs that are far from the limits, if pairs is long. sign is 1 if pairs with a
+// small share are near, and -1 if pairs with a large share are near.
 func nearest(pairs []Pair, sign float64) []Pair {
 	if len(pairs) < 2*maxNearest {
 		return pairs

@@ -8,10 +8,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// MaxText is the number of bytes of a text that are compared word by word by default.
+// MaxText is the default number of bytes of a text that are compared word by word.
 const MaxText = 256 << 10
 
-// Words returns a copy of the words in the first bytes of a text.
+// Words returns a copy of the words in the first most bytes of a text.
 func Words(text string, most int) []string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
@@ -40,7 +40,7 @@ const (
 // Mark returns the HTML element that marks the words of a side, or "" if they are not marked.
 func (s Side) Mark() string { return map[Side]string{OnlyA: "del", OnlyB: "ins"}[s] }
 
-// differences returns the places where words differ.
+// differences returns the places where words differ, or nil if the words of a side are unknown.
 func differences(a, b []string) (places []Place) {
 	if a == nil || b == nil {
 		return nil
@@ -48,7 +48,7 @@ func differences(a, b []string) (places []Place) {
 	lines := func(words []string) []byte { return []byte(strings.Join(words, "\n") + "\n") }
 	_, hunks, _ := strings.Cut(string(diff.Diff("a", lines(a), "b", lines(b))), "\n@@")
 	for hunk := range strings.SplitSeq(hunks, "\n@@") {
-		// after the header of the hunk
+		// the first line is the rest of the header of the hunk
 		_, hunk, _ = strings.Cut(strings.TrimSuffix(hunk, "\n"), "\n")
 		if hunk != "" {
 			places = append(places, placeOf(strings.Split(hunk, "\n")))
@@ -92,5 +92,5 @@ func (p Place) String() string {
 	return strings.Join(parts, " ")
 }
 
-// MarshalText gives what String does.
+// MarshalText returns the same text as String.
 func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }

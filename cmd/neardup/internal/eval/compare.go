@@ -40,9 +40,9 @@ func (r *Report) method() Method {
 	}
 }
 
-// Compare measures the rule of a Report and other methods on the same pairs. The other methods are
-// plain implementations: they have the results of the method, and the speed of a first
-// version. signers made the signatures of the documents. A document without a text is ErrDocuments.
+// Compare measures the rule of a Report and other methods on the same pairs. The implementations of
+// the other methods are exact but not optimized, so their speed is only a lower bound. signers are
+// the signers of the documents. If a document has no text, Compare returns ErrDocuments.
 func (l *Labelled) Compare(
 	ctx context.Context, r *Report, signers []*page.Signer,
 ) ([]Method, error) {
@@ -90,10 +90,11 @@ func (l *Labelled) Compare(
 	return methods, nil
 }
 
-// leastPrecision is the precision that a threshold must have to be the best one, if any has it.
+// leastPrecision is the precision that the best threshold must have, if any threshold has it.
 const leastPrecision = 0.98
 
-// bestMethod returns the scores with the threshold of the best F1.
+// bestMethod returns the best threshold and its scores. It has the best F1 of all thresholds with
+// leastPrecision, or of all thresholds if none has this precision.
 func (l *Labelled) bestMethod(seeds [][][]found, thresholds []int) (best Method, threshold int) {
 	for i, t := range thresholds {
 		var scores []Score
@@ -115,10 +116,10 @@ func (l *Labelled) bestMethod(seeds [][][]found, thresholds []int) (best Method,
 	return best, threshold
 }
 
-// sketch is the data that a method stores per document. An empty sketch matches nothing.
+// sketch is the data that a method stores per document. An empty sketch matches no other.
 type sketch []uint64
 
-// sketcher is a method that makes and compares sketches.
+// sketcher is a method that computes and compares sketches.
 type sketcher struct {
 	name string
 	size int // bytes per number of a sketch
@@ -142,7 +143,8 @@ func (l *Labelled) sketches(
 	return all
 }
 
-// findSketches compares all pairs, as Measure does, and returns those with at least a similarity.
+// findSketches compares all pairs, as Measure does. It returns the pairs whose similarity is at
+// least least.
 func (l *Labelled) findSketches(
 	ctx context.Context, sketches []sketch, similarity func(a, b sketch) int, least int,
 ) [][]found {
@@ -157,7 +159,7 @@ func (l *Labelled) findSketches(
 	return all
 }
 
-// scoreFound scores the pairs with at least a similarity.
+// scoreFound scores the pairs whose similarity is at least the threshold.
 func (l *Labelled) scoreFound(documents [][]found, threshold int) Score {
 	var right, wrong int64
 	for later, earlier := range documents {
@@ -176,9 +178,9 @@ func (l *Labelled) scoreFound(documents [][]found, threshold int) Score {
 	return l.score(right, wrong)
 }
 
-// sketchers returns the other methods. MinHash has its best threshold on the documents. The other
-// methods have the parameters of their publications or, for a threshold, the one with the best F1
-// on the documents of docs/quality.md.
+// sketchers returns the other methods. MinHash gets the best threshold for the documents. The other
+// methods have the parameters of their publications, or the threshold with the best F1 for the
+// documents of docs/quality.md.
 func sketchers(docs []*Document) []sketcher {
 	one := []int{1}
 	var jaccards []int // from 0.5 to 1, in permutations

@@ -42,8 +42,8 @@ func TestTokenDigest(t *testing.T) {
 	}
 }
 
-// The share of equal min-hashes is the Jaccard similarity, here 10 of 30, within five standard
-// deviations.
+// TestMinHash tests that the share of equal min-hashes is the Jaccard similarity, here 10 of 30,
+// within five standard deviations.
 func TestMinHash(t *testing.T) {
 	features := hashes(strings.Fields(
 		"a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"), 0)
@@ -63,8 +63,8 @@ func TestMinHash(t *testing.T) {
 	}
 }
 
-// A super-shingle combines 14 min-hashes, so two texts of Jaccard similarity J have an equal one
-// with probability J^14.
+// TestSuperShingles tests that a super-shingle is equal in two texts with probability J^14, since it
+// combines 14 min-hashes. J is the Jaccard similarity of the texts.
 func TestSuperShingles(t *testing.T) {
 	text := func(words string) []string { return strings.Fields(words) }
 	a := superShingles(text("a b c d e f g"), 3)
@@ -72,7 +72,7 @@ func TestSuperShingles(t *testing.T) {
 		t.Errorf("%v of equal tokens", a)
 	}
 	if n := agreeing(a, superShingles(text("g f e d c b a"), 3)); n != 0 {
-		t.Errorf("%d of 6 agree of other shingles", n)
+		t.Errorf("%d of 6 super-shingles of different shingles are equal", n)
 	}
 	// 1,000 pairs share 20 of 21 shingles. On average 6·(20/21)^14 = 3.03 super-shingles are
 	// equal.
@@ -120,8 +120,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Among four documents, a word in all of them has idf 0, a word in two has 1/2, and a word in one
-// has 1.
+// TestIMatch tests four documents. A word in all of them has idf 0, a word in two has 1/2, and a
+// word in one has 1.
 func TestIMatch(t *testing.T) {
 	var docs []*Document
 	for _, text := range []string{"the cat sat, the cat", "the cat", "the dog", "the"} {
@@ -213,11 +213,11 @@ func TestCompare(t *testing.T) {
 		"super-shingles, 2 of 6": 40, "simhash of words, k=3": 8 * 5. / 6} {
 		i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 		if i < 0 || !approx(methods[i].BytesPerDocument, want) || methods[i].MBPerSecond <= 0 {
-			t.Errorf("%q: want %v bytes of a document in %+v", name, want, methods)
+			t.Errorf("%q: want %v bytes per document in %+v", name, want, methods)
 		}
 	}
 	if methods[0].Score != report.Default.Score {
-		t.Errorf("%+v is not ours", methods[0])
+		t.Errorf("%+v, want the score of the report", methods[0])
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -227,7 +227,7 @@ func TestCompare(t *testing.T) {
 	}
 	docs[0].Text = ""
 	if _, err := l.Compare(t.Context(), report, nil); !errors.Is(err, ErrDocuments) {
-		t.Errorf("a ready fingerprint: %v", err)
+		t.Errorf("a document without a text: %v", err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestBestMethod(t *testing.T) {
 	}
 	if best, threshold := l.bestMethod(found, []int{4, 6}); threshold != 4 || best.Recall != 1 ||
 		best.Crawl.Dropped != 1 {
-		t.Errorf("without a precise one: threshold %d, %+v", threshold, best)
+		t.Errorf("no threshold is precise: threshold %d, %+v", threshold, best)
 	}
 }
 

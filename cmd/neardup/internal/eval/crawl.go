@@ -12,7 +12,7 @@ import (
 )
 
 // droppedWeight is the number of stored near-duplicates that cost as much as one dropped distinct
-// document: a duplicate takes space, and a dropped document is lost.
+// document. A stored duplicate only takes space, but a dropped document is lost.
 const droppedWeight = 10
 
 // Crawl counts the documents that a crawler stores and drops if it reads the documents in order and
@@ -77,7 +77,7 @@ func (l *Labelled) crawlIndex(
 	return stored, nil
 }
 
-// orNone returns the value of an index option in which 0 would select the default.
+// orNone converts a limit to an index option, in which 0 would select the default.
 func orNone(limit int) int {
 	if limit == 0 {
 		return -1

@@ -8,7 +8,7 @@
 // Pairs whose texts have equal tokens are left out, because any hash finds them.
 //
 // The result of one hash function on some thousand pairs depends on chance. Therefore each value is
-// measured with several seeds, and reported as mean and standard deviation.
+// measured with several hash seeds, and reported as mean and standard deviation.
 package eval
 
 import (

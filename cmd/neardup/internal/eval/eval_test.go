@@ -17,7 +17,7 @@ import (
 
 var must = testenv.Must
 
-// world makes documents with clustered signatures, and labels of all classes.
+// world returns documents with clustered signatures, and labels of all classes.
 func world(rng *rand.Rand, n, seeds int) (docs []*Document, pairs []Pair) {
 	for i := range n {
 		d := &Document{ID: strconv.Itoa(i)}

@@ -15,7 +15,7 @@ var (
 	ErrUnknown = errors.New("unknown documents")
 )
 
-// pair holds the indexes of two documents, the smaller one first.
+// pair has the indexes of two documents, the smaller index first.
 type pair struct{ a, b int32 }
 
 // label is the class of a listed pair.
@@ -51,8 +51,9 @@ type Labelled struct {
 	labels map[pair]label
 }
 
-// Label joins documents and labels. If a pair is listed twice, its last label counts. Two
-// documents with one ID, or a document without an ID, are ErrDocuments.
+// Label joins documents and labels. If a pair is listed twice, its last label counts. If two
+// documents have the same ID, or a document has none, Label returns ErrDocuments. If no pair names
+// two of the documents, it returns ErrUnknown.
 func Label(docs []*Document, pairs []Pair) (*Labelled, error) {
 	l := &Labelled{Numbers: Numbers{Documents: len(docs)}, docs: docs,
 		labels: make(map[pair]label, len(pairs))}
@@ -134,7 +135,7 @@ func (l *Labelled) different() (pairs int64) {
 
 // eachPair calls do for each pair of compared documents for which near returns true. values has one
 // value per document. Several goroutines call do; one goroutine handles all pairs of a later
-// document. It examines all pairs: a distance of 16 bits of 64 rules out every table of prefixes.
+// document. eachPair examines all pairs, since no table helps with distances up to 16 of 64 bits.
 func eachPair[V any](l *Labelled, values []V, near func(a, b V) bool, do func(later, earlier int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -152,7 +153,7 @@ func eachPair[V any](l *Labelled, values []V, near func(a, b V) bool, do func(la
 	wg.Wait()
 }
 
-// compared reports whether a pair counts.
+// compared reports whether a pair counts: both documents have tokens, and the tokens differ.
 func (l *Labelled) compared(a, b int) bool {
 	return !l.docs[a].empty() && !l.docs[b].empty() && !l.identical(a, b)
 }

@@ -12,7 +12,7 @@ import (
 // MaxDistance is the largest measured k.
 const MaxDistance = 16
 
-// counts holds the results of one seed under a rule.
+// counts has the results of a rule with one seed.
 type counts struct {
 	// near counts the near pairs, by whether the rule confirms them and by the distance of their
 	// fingerprints.
@@ -31,7 +31,7 @@ func (l *Labelled) counts(seed int, rule match.Rule) *counts {
 	eachPair(l, fps, near, func(later, earlier int) {
 		a, b := l.docs[later].Signatures[seed], l.docs[earlier].Signatures[seed]
 		distance, by := a.Fingerprint.Distance(b.Fingerprint), unconfirmed
-		// a document that was read as a fingerprint has nothing else to compare
+		// documents that were read as fingerprints have no shingle signature to compare
 		if a.Shingles.IsZero() || b.Shingles.IsZero() || rule.Allows(distance, a, b) {
 			by = confirmed
 		}
@@ -45,7 +45,7 @@ func (l *Labelled) counts(seed int, rule match.Rule) *counts {
 	return c
 }
 
-// matching counts the pairs that match by the rule within k bits, or by k alone.
+// matching counts the pairs within k bits that the rule confirms, or all of them if alone is true.
 func (c *counts) matching(k int, alone bool) (positive, negative int64) {
 	for by := range c.near {
 		if by == unconfirmed && !alone {

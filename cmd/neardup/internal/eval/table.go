@@ -12,7 +12,8 @@ import (
 func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d documents, %d pairs of near-duplicates, %d pairs of different documents\n",
 		r.Documents, r.Positive, r.Negative)
-	fmt.Fprintf(w, "left out: %d pairs in between, %d of equal tokens\n", r.Between, r.Identical)
+	fmt.Fprintf(w, "left out: %d pairs in between, %d pairs with equal tokens\n", r.Between,
+		r.Identical)
 	fmt.Fprintf(w, "%s; mean ± standard deviation of %d seeds\n", r.Analyzer, r.Seeds)
 	for _, c := range r.Curves {
 		fmt.Fprintf(w, "\n%s\n\n", c.Name)
@@ -41,8 +42,8 @@ func (r *Report) WriteMethods(w io.Writer) error {
 	if !measured {
 		methods = []Method{r.method()}
 	}
-	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; loss counts a dropped document "+
-		"%d times, per million documents\n",
+	fmt.Fprintf(w, "%d distinct documents and %d near-duplicates; the loss is per million "+
+		"documents, and counts each dropped document %[3]d times\n",
 		r.Crawl.Distinct, r.Crawl.Duplicates, droppedWeight)
 	fmt.Fprintf(w, "the rule is %v\n\n", r.Default.Rule)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

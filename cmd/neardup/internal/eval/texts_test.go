@@ -87,8 +87,8 @@ func commonSubsequence(x []int, places [][]int, n int) int {
 	return length
 }
 
-// bank makes texts of one kind with different content. It has sections of sentences with gaps such
-// as {colour}, and the words that fill a gap. {n:3-9} is a number in that range.
+// bank has the sentences and words of generated texts of one kind. Its sections have sentences with
+// gaps such as {colour}, which are filled with words. {n:3-9} is a number from 3 to 9.
 type bank struct{ sections, words map[string][]string }
 
 // readBank reads a bank. "[slot colour]" begins the words of a gap, with "|" between them. "[leaf]"
@@ -144,7 +144,7 @@ func (f filler) paragraph(section string, count int) string {
 	return strings.Join(sentences, " ")
 }
 
-// newRand returns a separate source per name, so that a new text does not change any other.
+// newRand returns a separate source per name, so that a new text does not change other texts.
 func newRand(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, xxhash.Sum64String(name)))
 }

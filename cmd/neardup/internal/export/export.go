@@ -1,5 +1,5 @@
-// Package export writes the complete documents of an index as lines of JSON, and reads them back
-// exactly (docs/reference/output.md, "export"). A line about the index comes first. One line per
+// Package export writes the documents of an index with all their properties as JSON Lines, and
+// reads them (docs/reference/output.md, "export"). The first line describes the index. One line per
 // document follows, in the order of their IDs. A truncated file, or a file of a later version, is
 // an error.
 package export
@@ -32,14 +32,14 @@ type Index struct {
 	Documents   uint64 `json:"documents"` // detects a truncated export
 }
 
-// begin is the beginning of an export.
+// begin is the beginning of each export.
 const begin = `{"neardupIndex":`
 
 // Line is a document. A key or scope that is not UTF-8 is in base64.
 type Line struct {
 	Key         string                       `json:"key,omitempty"`
 	KeyBytes    []byte                       `json:"keyBytes,omitempty"`
-	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint"` // nil if it is missing
+	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint"` // nil in an invalid line
 	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero"`
 	Tokens      int                          `json:"tokens,omitempty"`
@@ -64,7 +64,7 @@ func (l *Line) document() index.Document {
 	}
 }
 
-// Write writes the documents of an index, one object per line, and counts them in done.
+// Write writes an export of an index, and counts the written documents in done.
 func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64) error {
 	stats := x.Stats()
 	line, err := wire.Encode(FirstLine{Index{stats.Analyzer, stats.MaxDistance, stats.Documents}})
@@ -100,8 +100,8 @@ func firstLine(in io.Reader) *Index {
 	return &line.Index
 }
 
-// Documents yields the documents of an export, which must have the given number. It stops at the
-// first invalid line.
+// Documents yields the documents of an export, whose number must be want. It stops at the first
+// invalid line.
 func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		d := json.NewDecoder(bufio.NewReaderSize(in, 256<<10))
@@ -132,7 +132,8 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 		}
 		switch _, err := d.Token(); {
 		case err == nil:
-			fail(want+2, fmt.Errorf("its first line promises %d documents only", want))
+			fail(want+2, fmt.Errorf(
+				"more documents than the %d that its first line promises", want))
 		case err != io.EOF: // for example a wrong checksum of a compressed file
 			fail(want+2, fmt.Errorf(
 				"after the %d documents that its first line promises: %w", want, err))

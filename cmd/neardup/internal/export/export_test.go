@@ -27,7 +27,7 @@ func TestDamagedExport(t *testing.T) {
 		{packed + "rubbish", "bad gzip"},
 		{whole + "}", "after the 2 documents"},
 		{whole + "]", "after the 2 documents"},
-		{whole + `{"fingerprint":"0000000000000008"}`, "promises 2 documents only"},
+		{whole + `{"fingerprint":"0000000000000008"}`, "more documents than the 2"},
 		{strings.Replace(whole, `,"fingerprint":"0000000000000007"`, "", 1),
 			"line 2, byte 60: no fingerprint"},
 		{strings.Replace(whole, `"0000000000000007"`, "null", 1), "no fingerprint"},

@@ -11,9 +11,9 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/pipe"
 )
 
-// Find returns the first line of the first input that Write wrote, or nil if no input is an
-// export. It reads the beginning of pipes. opened has a reader of the complete content of each of
-// these pipes. "-" is standard input.
+// Find returns the first line of the first input that is an export, or nil if no input is an
+// export. "-" is standard input. Find reads the beginning of pipes, and opened has a reader of the
+// complete content of each pipe.
 func Find(
 	ctx context.Context, names []string, stdin io.Reader,
 ) (found *Index, opened map[string]io.Reader, err error) {

@@ -26,12 +26,12 @@ type Summary struct {
 
 	file      string // of the current record
 	documents int64  // of file
-	files     int    // that records came from
+	files     int    // files with records
 	without   int    // files without a document
 	names     []string
 
-	unrelated int64  // documents that replaced one with unrelated content
-	example   string // key of the first of them
+	unrelated int64  // documents that replaced a document with unrelated content
+	example   string // key and file of the first of these documents
 }
 
 // New returns a Summary of no records.
@@ -45,10 +45,10 @@ var duplicate, skipped = neardup.Duplicate.String(), neardup.Skipped.String()
 var verdicts = []string{neardup.New.String(), neardup.Changed.String(),
 	neardup.Unchanged.String(), duplicate}
 
-// maxNames bounds the names of files without a document.
+// maxNames is the largest number of printed names of files without a document.
 const maxNames = 5
 
-// File names the file of the records that follow.
+// File sets the file of the records that are counted next.
 func (s *Summary) File(name string) {
 	if s.files > 0 && name == s.file {
 		return
@@ -69,7 +69,7 @@ func (s *Summary) endFile() {
 	}
 }
 
-// Compare counts a document, with its verdict if there are verdicts.
+// Compare counts a document, with its verdict if Verdicts is not nil.
 func (s *Summary) Compare(verdict string) {
 	s.Records++
 	s.Compared++
@@ -115,7 +115,7 @@ func (s *Summary) VerdictCounts() (counts []view.Count) {
 // Skipped returns the number of records that were not compared.
 func (s *Summary) Skipped() int64 { return s.Records - s.Compared }
 
-// Plural tells a number of things, such as "1 file" or "2 files".
+// Plural formats a number of things, such as "1 file" or "2 files".
 func Plural(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -123,13 +123,13 @@ func Plural(n int64, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// InFiles tells the numbers of records and of their files.
+// InFiles formats the numbers of records and files.
 func InFiles(records, files int64) string {
 	return Plural(records, "record") + " in " + Plural(files, "file")
 }
 
-// Lines returns the summary of a run. files is the number of files that it has read. The first line
-// counts every record once.
+// Lines returns the lines of the summary. files is the number of files that were read. The first
+// line counts every record once.
 func (s *Summary) Lines(files int64) (lines []string) {
 	if s.Records == 0 {
 		return nil
@@ -161,15 +161,15 @@ func (s *Summary) Lines(files int64) (lines []string) {
 	}
 	if n := s.Duplicates(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%.1f %% of the %d documents compared are duplicates; "+
-			"most are near to", 100*float64(n)/float64(s.Compared), s.Compared))
+			"documents with the most duplicates:", 100*float64(n)/float64(s.Compared), s.Compared))
 		lines = append(lines, s.Groups.largest()...)
 	}
 	return lines
 }
 
-// HeavyHitters counts by key with the algorithm of Misra and Gries. It keeps a bounded number of
-// keys. If there is no room for another key, it lowers all counts by one and drops keys with a
-// count of 0. From then on, Lowered is true, and counts are lower bounds.
+// HeavyHitters counts keys with the algorithm of Misra and Gries. It keeps up to maxHitters keys. A
+// further key lowers all counts by one instead, and drops the keys with a count of 0. From then on,
+// Lowered is true, and the counts are lower bounds.
 type HeavyHitters struct {
 	N       map[string]int64
 	Lowered bool
@@ -194,7 +194,7 @@ func (h *HeavyHitters) Add(key string) {
 	}
 }
 
-// largest is a line for each of the largest.
+// largest returns a line for each of the largest counts.
 func (h *HeavyHitters) largest() (lines []string) {
 	atLeast := ""
 	if h.Lowered {
@@ -206,7 +206,7 @@ func (h *HeavyHitters) largest() (lines []string) {
 	return lines
 }
 
-// shortened is a key for a line that people read: it has up to 64 KiB.
+// shortened shortens a key, which can have 64 KiB, for a message.
 func shortened(key string) string {
 	const most = 200
 	if start := fmt.Sprintf("%.*s", most, key); len(start) < len(key) {
@@ -215,7 +215,7 @@ func shortened(key string) string {
 	return key
 }
 
-// Counts are the largest of counts by name, the largest first.
+// Counts returns the largest counts, the largest first.
 func Counts(of map[string]int64, most int) (list []view.Count) {
 	for name, n := range of {
 		list = append(list, view.Count{Name: name, N: n})
@@ -226,7 +226,7 @@ func Counts(of map[string]int64, most int) (list []view.Count) {
 	return list[:min(most, len(list))]
 }
 
-// Reasons lists counts by reason in brackets, the most frequent first.
+// Reasons formats counts by reason in parentheses, the largest first.
 func Reasons(of map[string]int64) string {
 	if len(of) == 0 {
 		return ""

@@ -46,7 +46,7 @@ func TestLargestGroups(t *testing.T) {
 	}
 }
 
-// TestLongKeys tests that a key of any length gives a short line.
+// TestLongKeys tests that the line of a long key is short.
 func TestLongKeys(t *testing.T) {
 	g := HeavyHitters{N: map[string]int64{strings.Repeat("é", 30_000): 2,
 		strings.Repeat("k", 200): 1}}
