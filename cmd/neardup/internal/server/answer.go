@@ -20,7 +20,7 @@ func badCall(format string, args ...any) error {
 // errStopping is the error of a server that is about to end.
 var errStopping = fmt.Errorf("the server is stopping: %w", index.ErrClosed)
 
-// readError returns the error of a body that could not be read.
+// readError converts the error of reading a body to the error of the answer.
 func readError(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -55,23 +55,23 @@ type answer struct {
 	http.ResponseWriter
 	server    *Server
 	success   int   // status of a successful answer
-	status    int   // 0: nothing is written yet
+	status    int   // 0: the header is not written yet
 	claimed   int64 // bytes of memory
 	documents int   // of the request or the answer, for the access log
 
-	several bool // several objects, one per line
+	several bool // the answer can have several objects, one per line
 	array   bool // the objects are a JSON array
 	out     *bufio.Writer
 	line    []byte // the last object
 	n       int    // objects so far
 }
 
-// claim claims n bytes of the memory of all requests. It fails if they are not free.
+// claim reserves n bytes of the memory for all requests. If they are not free, it returns ErrBusy.
 func (a *answer) claim(n int64) error {
 	if !a.server.memory.TryAcquire(n) {
 		a.server.metrics.refused.WithLabelValues("memory").Inc()
 		return fmt.Errorf(
-			"%w: the requests in progress take all of its memory for requests", api.ErrBusy)
+			"%w: the requests in progress use all memory for requests", api.ErrBusy)
 	}
 	a.claimed += n
 	return nil
@@ -82,7 +82,7 @@ func (a *answer) release(n int64) {
 	a.claimed -= n
 }
 
-// json answers with one object, or returns the error of making it.
+// json answers with the object v. If err is not nil, it returns err instead.
 func (a *answer) json(v any, err error) error {
 	if err == nil {
 		a.out = bufio.NewWriterSize(a, 512)
@@ -94,7 +94,8 @@ func (a *answer) json(v any, err error) error {
 	return a.end(nil)
 }
 
-// add adds an object to the answer. An error is an object like others, if there may be several.
+// add adds an object to the answer. If the answer can have several objects, an error becomes an
+// object; otherwise add returns it.
 func (a *answer) add(v any) (err error) {
 	if failed, is := v.(error); is {
 		if !a.several {
@@ -105,7 +106,7 @@ func (a *answer) add(v any) (err error) {
 	if a.line, err = wire.Append(a.line[:0], v); err != nil {
 		return err
 	}
-	// the answer to one query may be long; callBytes are one half for out and one half for line
+	// The answer to one query can be long. Half of callBytes is for out, and half for line.
 	if long := int64(len(a.line) - callBytes/2); long > 0 {
 		defer func() { a.line = nil }()
 		if err := a.claim(long); err != nil {
@@ -114,7 +115,7 @@ func (a *answer) add(v any) (err error) {
 		defer a.release(long)
 	}
 	if a.array {
-		a.out.WriteByte("[,"[min(a.n, 1)]) // its errors stick
+		a.out.WriteByte("[,"[min(a.n, 1)]) // Flush returns its errors
 	}
 	a.n++
 	_, err = a.out.Write(a.line)
@@ -134,7 +135,7 @@ func (a *answer) end(failed error) error {
 	if a.array {
 		a.out.WriteString("[]\n"[min(a.n, 1):])
 	}
-	_, err := a.Write(nil) // an answer without objects has a header too
+	_, err := a.Write(nil) // writes the header, also of an answer without objects
 	return errors.Join(failed, err, a.out.Flush())
 }
 

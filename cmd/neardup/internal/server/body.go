@@ -21,8 +21,8 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// readBody reads the body of a request. Its memory is claimed as it is sent, so a client that
-// announces a long body and sends none takes no memory.
+// readBody reads the body of a request. It claims memory as data arrives, so a client that
+// announces a long body and does not send it takes no memory.
 func (a *answer) readBody(r *http.Request) ([]byte, error) {
 	limit := a.server.limits.RequestBytes
 	var from io.Reader = http.MaxBytesReader(a.ResponseWriter, r.Body, limit)
@@ -68,7 +68,7 @@ type item struct {
 	limit       int
 }
 
-// window is documents of a request that are answered together.
+// window is a sequence of documents of a request that are answered together.
 type window struct {
 	parse  func(text []byte, d *api.Document) error
 	store  func(*window) // stores the documents; nil for a call that stores nothing
@@ -80,11 +80,11 @@ type window struct {
 	reasons []string // per document, why it is skipped or malformed
 }
 
-// windowLimit is the number of documents of a window.
+// windowLimit is the largest number of documents of a window.
 const windowLimit = 256
 
-// eachWindow reads the documents of a request and answers them in order, up to 256 of them in the
-// window w at a time. It calls answer for each of them that is not malformed.
+// eachWindow reads the documents of a request and answers them in order, up to windowLimit at a
+// time, in the window w. It calls w.answer for each document that is not malformed.
 func (s *Server) eachWindow(
 	a *answer, r *http.Request, parameters url.Values, w *window,
 ) error {
@@ -100,7 +100,7 @@ func (s *Server) eachWindow(
 		a.several = !isJSON
 	case "text/html", "application/xhtml+xml", "text/plain":
 		if !parameters.Has("key") {
-			return badCall("a body of type %s is one page: its URL is missing, as in "+
+			return badCall("a body of type %s is one page and requires its URL, as in "+
 				"?key=https%%3A%%2F%%2Fexample.com%%2F", media)
 		}
 		w.parse = func(text []byte, d *api.Document) error {
@@ -127,7 +127,7 @@ func (s *Server) eachWindow(
 		if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true),
 			jsontext.AllowInvalidUTF8(true)) {
 			return badCall(
-				"the body is not a JSON array; one object per line has the type %s", api.JSONLines)
+				"the body is not a JSON array; send one object per line as %s", api.JSONLines)
 		}
 		a.several, a.array, documents = true, true, values(text)
 	default:
@@ -151,7 +151,7 @@ func (s *Server) eachWindow(
 	return a.end(s.answer(a, w))
 }
 
-// lines yields the lines that are not blank, with their numbers.
+// lines yields the lines of a body that are not blank, with their numbers.
 func lines(body []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		number := 0
@@ -204,7 +204,8 @@ func (s *Server) answer(a *answer, w *window) error {
 	return nil
 }
 
-// analyze parses and analyzes a document. An index of pages stores no document without text.
+// analyze parses and analyzes document n. An index with an analyzer stores no document without
+// text.
 func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document

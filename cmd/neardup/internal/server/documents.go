@@ -19,8 +19,7 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// check answers POST /v1/check. If the index fails part of the way, the documents before the
-// failure are answered.
+// check answers POST /v1/check. If the index fails, the documents before the failure are answered.
 func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	var verdicts []neardup.Verdict
 	var failed error
@@ -37,7 +36,8 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	}})
 }
 
-// checkDocuments ends the process if the index panics. net/http would recover, with held locks.
+// checkDocuments ends the process if the index panics. net/http would recover from the panic while
+// locks are held.
 func (s *Server) checkDocuments(
 	ctx context.Context, docs []index.Document,
 ) ([]neardup.Verdict, error) {
@@ -109,7 +109,7 @@ func (s *Server) stored(r *http.Request, key string) (index.Document, error) {
 	if err == nil && !found {
 		err = wire.Failuref(wire.NotFound, http.StatusNotFound,
 			"no document has the key %.80q: duplicates and skipped pages are not stored; "+
-				"to find out which stored page one resembles, send it to POST /v1/explain", key)
+				"to compare a page with the stored ones, send it to POST /v1/explain", key)
 	}
 	return d, err
 }

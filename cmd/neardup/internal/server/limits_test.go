@@ -31,7 +31,7 @@ var impatient = Limits{
 const checkHead = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n" +
 	"Content-Type: application/x-ndjson\r\n"
 
-// memoryIsFree waits until no request holds memory.
+// memoryIsFree waits until all memory for requests is free.
 func memoryIsFree(t *testing.T, s *Server) {
 	t.Helper()
 	waitFor(t, func() bool {
@@ -82,7 +82,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			<-ctx.Done()
 		})
 	}
-	c := dial(t, address, nil) // the client repeats busy calls
+	c := dial(t, address, nil) // the client repeats calls that fail with ErrBusy
 	most := uint64(0)
 	for n := range 20 {
 		var m runtime.MemStats
@@ -97,8 +97,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	// The garbage takes as much memory as the limit and the ballast, which takes none itself. The
-	// test, the index and the buffers of 500 connections have 100 MiB.
+	// The garbage takes up to the sum of the limit and the ballast. The ballast itself takes no
+	// memory. The test, the index and the buffers of 500 connections take up to 100 MiB.
 	if most -= uint64(len(s.ballast)); most > 2*64<<20+uint64(len(s.ballast))+100<<20 {
 		t.Errorf("%d MiB", most>>20)
 	}
@@ -150,8 +150,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	memoryIsFree(t, s)
 }
 
-// TestLargestDocument: the largest page is answered, whatever the limit of a request, as a page and
-// in base64.
+// TestLargestDocument: a page of the maximal size is answered, as a page and in base64, even if the
+// limit of a request is smaller.
 func TestLargestDocument(t *testing.T) {
 	s, address := serve(t, open(t, nil),
 		Options{Limits: Limits{PageBytes: 200 << 10, RequestBytes: 1, MemoryBytes: 1}})
@@ -169,7 +169,7 @@ func TestLargestDocument(t *testing.T) {
 	memoryIsFree(t, s)
 }
 
-// TestBusy: a request is refused if there is no memory for it. A client repeats it until there is.
+// TestBusy: a request without memory is refused. A client repeats it until memory is free.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	s, address := serve(t, open(t, nil), Options{Limits: impatient})
@@ -183,7 +183,7 @@ func TestBusy(t *testing.T) {
 		t.Error(answer.Status, answer.Header)
 	}
 	if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues("memory")); n == 0 {
-		t.Error("it is not counted")
+		t.Error("the refused request is not counted")
 	}
 	time.AfterFunc(200*time.Millisecond, func() { s.memory.Release(s.limits.MemoryBytes) })
 	if v, err := c.Check(t.Context(), neardup.Page{URL: "b",

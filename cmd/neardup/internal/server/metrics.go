@@ -15,7 +15,7 @@ import (
 type metrics struct {
 	registry    *prometheus.Registry
 	verdicts    [neardup.Skipped + 1]atomic.Int64
-	answers     *prometheus.CounterVec   // by call and status of HTTP
+	answers     *prometheus.CounterVec   // by call and HTTP status
 	seconds     *prometheus.HistogramVec // by call
 	refused     *prometheus.CounterVec   // by reason
 	connections prometheus.Gauge         // open
@@ -44,21 +44,21 @@ func newMetrics(x *neardup.Index) *metrics {
 		}, func() float64 { return float64(m.verdicts[status].Load()) }))
 	}
 	m.registry.MustRegister(m.answers, m.seconds, m.refused, m.connections,
-		truth("neardup_compaction_running", "1 while a compaction runs in the background.",
+		boolGauge("neardup_compaction_running", "1 while a compaction runs in the background.",
 			func() bool { return x.Compaction().Running }),
-		truth("neardup_compaction_failed", "1 if the last compaction in the background failed.",
+		boolGauge("neardup_compaction_failed", "1 if the last compaction in the background failed.",
 			func() bool { return x.Compaction().Failure != "" }),
-		truth("neardup_expiry_failed", "1 if the last removal of documents by age or number "+
+		boolGauge("neardup_expiry_failed", "1 if the last removal of documents by age or number "+
 			"failed.", func() bool { return x.Compaction().ExpiryFailure != "" }),
 		indexmetrics.NewCollector(x.Index), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// truth is a figure that is 0 or 1.
-func truth(name, help string, holds func() bool) prometheus.GaugeFunc {
+// boolGauge returns a gauge that is 1 while set returns true, and 0 otherwise.
+func boolGauge(name, help string, set func() bool) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-		if holds() {
+		if set() {
 			return 1
 		}
 		return 0

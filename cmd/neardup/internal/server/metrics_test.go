@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 		listed[row[1]] = true
 	}
 	if !reflect.DeepEqual(own, listed) {
-		t.Errorf("it lists\n%v\nand there are\n%v", listed, own)
+		t.Errorf("docs/operations.md lists\n%v\nwant\n%v", listed, own)
 	}
 
 	text, err := os.ReadFile("../../../../docs/serve/grafana.json")

@@ -161,7 +161,7 @@ func TestListOfErrors(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(want)
 	if !slices.Equal(listed, want) {
-		t.Errorf("it lists\n%s\nand there are\n%s", strings.Join(listed, "\n"),
+		t.Errorf("docs/reference/http.md lists\n%s\nwant\n%s", strings.Join(listed, "\n"),
 			strings.Join(want, "\n"))
 	}
 }

@@ -25,15 +25,15 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// call is a call. openapi.json and docs/reference/http.md are generated from its fields.
+// call is a call of the HTTP API. openapi.json and docs/reference/http.md are generated from calls.
 type call struct {
 	method, path, name string // the name is in metrics and in the access log
 	summary            string
 	parameters         []parameter
-	// example of the JSON body; nil: there is none. An api.Document may also be a page, or one of
-	// many
+	// value of the type of the JSON body; nil: no body. Instead of an api.Document, the body can be
+	// several documents or a page.
 	body   any
-	answer any // example of the answer, or of the answer to each api.Document
+	answer any // value of the type of the answer, or of the answer to each api.Document
 	status int // of a successful answer
 
 	// do answers a request. An error that it returns is answered, unless the answer has begun.
@@ -56,7 +56,7 @@ var (
 	}
 )
 
-// calls are all calls.
+// calls lists all calls.
 var calls = []call{
 	{"POST", "/v1/check", "check", "Store each document unless a stored one matches. Each " +
 		"verdict is durable.", pageParameters, api.Document{}, api.Checked{}, 200, (*Server).check},
@@ -65,7 +65,8 @@ var calls = []call{
 	{"POST", "/v1/explain", "explain", "Return the verdict that check would return, and compare " +
 		"the document with the stored ones nearest to it. Nothing is stored.", pageParameters,
 		api.Document{}, compare.Explained{}, 200, (*Server).explain},
-	{"GET", "/v1/explain", "explainKey", "Do the same for the stored document that has a key.",
+	{"GET", "/v1/explain", "explainKey", "Return the verdict that check would return on the " +
+		"stored document that has a key, and compare this document with the nearest other ones.",
 		[]parameter{keyParameter}, nil, compare.Explained{}, 200, (*Server).explainKey},
 	{"GET", "/v1/document", "get", "Return the document that has a key.", []parameter{keyParameter},
 		nil, api.Stored{}, 200, (*Server).get},
@@ -74,24 +75,24 @@ var calls = []call{
 			{"after", false, "value of next in the previous part; the list starts after it"},
 		}, nil, api.List{}, 200, (*Server).list},
 	{"POST", "/v1/documents/delete", "delete", "Delete the documents that have these keys or " +
-		"ids. It is not an error if there are none.", nil, api.Deletion{}, api.Deleted{}, 200,
-		(*Server).delete},
+		"ids. Keys and ids without a document are ignored.", nil, api.Deletion{}, api.Deleted{},
+		200, (*Server).delete},
 	{"GET", "/v1/stats", "stats", "Return the statistics of the index.", nil, nil, index.Stats{},
 		200, state(func(s *Server) any { return s.index.Stats() })},
-	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If one of " +
-		"that name is running, return its state.", []parameter{
+	{"POST", "/v1/checkpoint", "checkpoint", "Start a checkpoint: a copy of the index. If a " +
+		"checkpoint with this name is running, return its state.", []parameter{
 		{"name", true, "name of its directory in the directory of --checkpoints"},
 	}, nil, TaskState{}, 202, (*Server).checkpoint},
 	{"GET", "/v1/checkpoint", "checkpointState", "Return the state of the last checkpoint.", nil,
 		nil, TaskState{}, 200, state(func(s *Server) any { return s.checkpointing.get() })},
-	{"POST", "/v1/compact", "compact", "Start a compaction. If one is running, return its state.",
-		nil, nil, TaskState{}, 202, (*Server).compact},
+	{"POST", "/v1/compact", "compact", "Start a compaction. If a compaction is running, return " +
+		"its state.", nil, nil, TaskState{}, 202, (*Server).compact},
 	{"GET", "/v1/compact", "compactState", "Return the state of the last compaction that a call " +
 		"started.", nil, nil, TaskState{}, 200,
 		state(func(s *Server) any { return s.compaction.get() })},
 }
 
-// state returns a call that answers with an object.
+// state returns a function that answers with the result of of.
 func state(of func(*Server) any) func(*Server, *answer, *http.Request, url.Values) error {
 	return func(s *Server, a *answer, _ *http.Request, _ url.Values) error {
 		return a.json(of(s), nil)
@@ -141,17 +142,18 @@ func (s *Server) routes() http.Handler {
 
 var origins http.CrossOriginProtection
 
-// guard refuses callers without the token or, if there is none, on other machines. It also refuses
-// the requests of other sites in a browser, except links to the web pages.
+// guard returns an error if a request does not have the token. If the server has no token, it
+// returns an error for any host except localhost. It also refuses cross-origin requests of
+// browsers, except links to the web pages.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
-	if s.opts.Token == "" && !isLoopbackHost(r.Host) { // the name of another site may lead here
+	if s.opts.Token == "" && !isLoopbackHost(r.Host) { // prevents DNS rebinding
 		return wire.Failuref(wire.Forbidden, http.StatusForbidden,
 			"without a token, only localhost is served")
 	}
 	if s.opts.Token != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			_, given, _ = r.BasicAuth() // browsers send this
+			_, given, _ = r.BasicAuth() // of a browser
 		}
 		if subtle.ConstantTimeCompare([]byte(given), []byte(s.opts.Token)) != 1 {
 			s.metrics.refused.WithLabelValues("token").Inc()
@@ -162,7 +164,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
 	}
 	like := *r
 	if strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == "/groups" {
-		like.Method = http.MethodPost // a GET may be expensive
+		like.Method = http.MethodPost // a GET can be expensive, so it is checked like a POST
 	}
 	if origins.Check(&like) != nil {
 		return wire.Failuref(wire.Forbidden, http.StatusForbidden,
@@ -176,7 +178,7 @@ func isLoopbackHost(host string) bool {
 		host = name
 	}
 	host = strings.Trim(host, "[]")
-	// HTTP/1.0 may name no host
+	// HTTP/1.0 requests can omit the host
 	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
@@ -210,7 +212,7 @@ func (s *Server) counted(c *call) http.Handler {
 	})
 }
 
-// callBytes is the memory that a call takes besides a body and an answer that are longer than that.
+// callBytes is the memory that each call claims. Longer bodies and answers claim more.
 const callBytes = 32 << 10
 
 func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
@@ -227,8 +229,8 @@ func (s *Server) bounded(c *call, a *answer, r *http.Request) error {
 	return c.do(s, a, r, values)
 }
 
-// values returns the parameters in the URL of a call. URLs that are not percent-encoded are errors,
-// since their part after & would silently be another parameter.
+// values returns the parameters in the URL of a call. A value that is a URL must be
+// percent-encoded: otherwise its part after & would be another parameter.
 func (c *call) values(u *url.URL) (url.Values, error) {
 	const encode = "percent-encode URLs in parameters, as curl -G --data-urlencode does"
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
@@ -258,7 +260,7 @@ func (c *call) values(u *url.URL) (url.Values, error) {
 	return values, nil
 }
 
-// health reports whether requests are answered.
+// health answers 200 if the server answers requests and the index accepts writes.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.failed.Load():

@@ -104,7 +104,7 @@ func serveInScript(ts *testscript.TestScript, _ bool, args []string) {
 	running.Server, running.address = s, l.Addr().String()
 }
 
-// content returns the content of a file, if there is one with this name, or the text itself.
+// content returns the content of the file named text, or text if no such file exists.
 func content(ts *testscript.TestScript, text string) string {
 	if file, err := os.ReadFile(ts.MkAbs(text)); err == nil {
 		return string(file)

@@ -24,37 +24,37 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configures a Server. The zero value serves without a token, with the default limits.
+// Options configures a Server. The zero value means no token and the default limits.
 type Options struct {
 	Limits
 
-	// Token is what callers must send. If it is empty, everyone who can connect may call; listen on
-	// loopback only.
+	// Token is the token that clients must send. If it is empty, each client that can connect may
+	// call, so listen on a loopback address only.
 	Token string
 
 	// TLS is the configuration of encrypted connections. nil: connections are not encrypted.
 	TLS *tls.Config
 
-	// Checkpoints is the directory of checkpoints. If it is empty, callers cannot make any.
+	// Checkpoints is the directory for checkpoints. If it is empty, clients cannot create any.
 	Checkpoints string
 
 	// Rule returns the rule of comparisons. nil: the default rule for the k of the index.
 	Rule func() match.Rule
 
-	// Page serves the web pages, at view.Patterns. nil: there are none.
+	// Page serves the web pages, at view.Patterns. nil: no web pages.
 	Page http.Handler
 
-	// Log receives the errors of connections. nil: none.
+	// Log receives the errors of connections. nil: they are discarded.
 	Log *slog.Logger
 
-	// AccessLog is set if Log receives a record for each call too.
+	// AccessLog adds a record for each call to Log.
 	AccessLog bool
 
-	// Failed is called once, with the first error of a write after which the index takes no more.
+	// Failed is called once, with the first write error after which the index accepts no writes.
 	Failed func(error)
 }
 
-// Limits bounds what clients take. A limit of 0 is its default.
+// Limits bounds the resources that clients take. A limit of 0 means its default.
 type Limits struct {
 	// body of a request, inflated; default 32 MiB, at least one document of PageBytes
 	RequestBytes int64
@@ -93,13 +93,13 @@ type Server struct {
 	checkpointing task
 	running       sync.WaitGroup // calls and tasks
 
-	// The garbage collector runs when the heap has doubled: if it is small, after every few
-	// requests. The ballast counts as heap, but it is never touched, so it takes no memory.
+	// The garbage collector runs when the heap has doubled, which takes only a few requests if the
+	// heap is small. The ballast counts as heap, but takes no memory, since it is never touched.
 	ballast []byte
 
-	stopping context.Context // done when nothing more may begin
+	stopping context.Context // done when Shutdown begins
 	stop     context.CancelFunc
-	failed   atomic.Bool // a write has failed, and all later writes will
+	failed   atomic.Bool // the index accepts no writes after a failed write
 }
 
 // New returns a Server of an index, which must stay open until Shutdown has returned.
@@ -126,13 +126,13 @@ func New(x *neardup.Index, o Options) *Server {
 		ReadTimeout:    l.ReadTimeout,
 		WriteTimeout:   l.WriteTimeout,
 		IdleTimeout:    l.WriteTimeout,
-		MaxHeaderBytes: 256 << 10, // a URL holds a key of 64 KiB, percent-encoded
+		MaxHeaderBytes: 256 << 10, // a URL can have a key of 64 KiB, percent-encoded
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	return s
 }
 
-// Serve answers on a listener until Shutdown, and returns nil then.
+// Serve answers the connections of a listener until Shutdown, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	serve := s.http.Serve
 	if s.opts.TLS != nil {
@@ -144,8 +144,9 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown takes no more calls, and cuts off the calls that are not answered when ctx is done. It
-// returns when nothing uses the index any more.
+// Shutdown cancels compactions and checkpoints, refuses new calls, and waits for the calls in
+// progress. When ctx is done, it closes their connections. When it returns, the server no longer
+// uses the index.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
@@ -156,7 +157,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// noteError records that the index takes no more writes, and reports the cause once.
+// noteError checks whether err means that the index accepts no more writes, and reports it once.
 func (s *Server) noteError(err error) {
 	if errors.Is(err, index.ErrFailed) && !s.failed.Swap(true) && s.opts.Failed != nil {
 		s.opts.Failed(err)

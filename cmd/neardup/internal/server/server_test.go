@@ -165,7 +165,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestSuite: a client passes the tests of a local index.
+// TestSuite: a client passes the tests of a neardup.Checker.
 func TestSuite(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker {
 		_, address := serve(t, open(t, nil), Options{})
@@ -325,7 +325,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestListAndDelete: the list has every document once, in parts, and many documents are deleted.
+// TestListAndDelete: the parts of the list have every document once. One call can delete many
+// documents.
 func TestListAndDelete(t *testing.T) {
 	x := open(t, inMemory())
 	docs := documents(2_345)

@@ -25,10 +25,10 @@ type TaskState struct {
 	Compaction *compaction.Report `json:"compaction,omitempty" doc:"result of a compaction"`
 }
 
-// task is a compaction or a checkpoint. One runs at a time. Only the end of the server cancels it.
+// task runs compactions or checkpoints, one at a time. Only Shutdown cancels them.
 type task struct {
 	mu    sync.Mutex
-	state TaskState // of the last one
+	state TaskState // of the last run
 }
 
 func (t *task) get() TaskState {
@@ -39,8 +39,8 @@ func (t *task) get() TaskState {
 	return state
 }
 
-// start runs work in the background and returns its state. If a task of that name is running, start
-// returns its state; if one of another name is running, ErrBusy.
+// start runs work in the background and returns its state. If a run with the same name is in
+// progress, start returns the state of this run. If its name differs, start returns ErrBusy.
 func (s *Server) start(
 	t *task, name string, work func(ctx context.Context, done *TaskState) error,
 ) (TaskState, error) {
@@ -89,8 +89,8 @@ func (s *Server) checkpoint(a *answer, _ *http.Request, values url.Values) error
 	}
 	name := values.Get("name")
 	if !checkpointName.MatchString(name) {
-		return badCall("name is %.80q, want letters, digits, dots, dashes and underscores, at "+
-			"most 100, and not a dot first", name)
+		return badCall("name is %.80q, want up to 100 letters, digits, dots, hyphens and "+
+			"underscores, and no dot at the beginning", name)
 	}
 	dir := filepath.Join(s.opts.Checkpoints, name)
 	if running := s.checkpointing.get(); running.State != "running" || running.Name != name {
