@@ -11,13 +11,13 @@ import (
 	"github.com/neardup/neardup/internal/duplicates"
 )
 
-// groupsPage lists the groups of near-duplicates of a host.
+// groupsPage is the data of the page with the groups of near-duplicates of a host.
 type groupsPage struct {
 	Host      string
 	Looked    int64       // documents of the index that were read
-	Cut       bool        // the index has more
+	Cut       bool        // the index has more documents
 	Documents int         // of the host
-	Full      bool        // the host may have more
+	Full      bool        // the host can have more documents
 	Most      *countTable // documents of the host with the most duplicates
 	Groups    []group
 	Left      int // groups that are not shown
@@ -28,7 +28,7 @@ type group struct {
 	Members []member
 	Left    int // members that are not shown
 	N       int
-	More    bool // there may be more
+	More    bool // the group can have more documents than N
 }
 
 type member struct {
@@ -73,7 +73,7 @@ func (p *Pages) groups(r *http.Request) (any, error) {
 	return g, p.group(r.Context(), g, docs)
 }
 
-// most finds the documents with the most duplicates.
+// most sets g.Most.
 func (p *Pages) most(ctx context.Context, g *groupsPage, docs []index.Document) error {
 	ids := make([]uint64, len(docs))
 	for i := range docs {
@@ -116,7 +116,8 @@ func (p *Pages) ofHost(ctx context.Context, g *groupsPage) (docs []index.Documen
 	return docs, nil
 }
 
-// group finds the documents of any host that match each document, unless it is already in a group.
+// group finds the documents of any host that match each of docs. It skips documents that are
+// already in a group.
 func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document) error {
 	queries := make([]index.Query, len(docs))
 	for i, d := range docs {
@@ -128,7 +129,7 @@ func (p *Pages) group(ctx context.Context, g *groupsPage, docs []index.Document)
 			return err
 		}
 		first := &docs[a.Query]
-		// the group may have more members than it has listed
+		// a member that a group of more than maxOfGroup members does not list finds the same group
 		if taken[first.ID] || len(a.Matches) < 2 || taken[a.Matches[0].ID] {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// overviewPage is the first page.
+// overviewPage is the data of the first page.
 type overviewPage struct {
 	Stats      index.Stats
 	Verdicts   *countTable

@@ -18,10 +18,10 @@ import (
 
 // Texts has the texts of documents.
 type Texts interface {
-	// Words returns the words of a document. They are nil if its text is not known.
+	// Words returns the words of a document, or nil if its text is not known.
 	Words(ctx context.Context, d *index.Document) ([]string, error)
 
-	// Page returns the last page of a URL, or nil.
+	// Page returns the last page with a URL, or nil if it is not known.
 	Page(ctx context.Context, url string) (*neardup.Page, error)
 
 	// Documents returns the number of documents with a text.
@@ -32,18 +32,18 @@ type Texts interface {
 type Options struct {
 	Rule     func() match.Rule          // returns the rule of comparisons
 	Verdicts func(neardup.Status) int64 // returns the number of verdicts with a status
-	Texts    Texts                      // nil: none
+	Texts    Texts                      // nil: no texts are known
 }
 
-// Pages serves the pages. The memory, the time and the number of requests are bounded. Requests
-// over the limit get 503.
+// Pages serves the pages. Memory, time and number of requests are bounded. Requests over a limit
+// get status 503.
 type Pages struct {
 	index    *neardup.Index
 	opts     Options
 	mux      *http.ServeMux
 	requests *semaphore.Weighted
 	scans    *semaphore.Weighted // requests that read many documents
-	texts    *semaphore.Weighted // in memory; each takes several times its size
+	texts    *semaphore.Weighted // texts in memory; each takes several times its size
 }
 
 const (
@@ -140,7 +140,7 @@ func (p *Pages) show(
 		}
 		var out bytes.Buffer
 		if err := shown().Execute(&out, f); err != nil {
-			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+			http.Error(w, "the page cannot be rendered", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(status)

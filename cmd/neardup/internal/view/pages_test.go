@@ -126,8 +126,8 @@ func pageInScript(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%d\n%s", w.Code, w.Body)
 }
 
-// TestRoom: requests, scans and texts in memory are bounded, and so is a pasted text.
-func TestRoom(t *testing.T) {
+// TestLimits: requests, scans, texts in memory and the size of a pasted text are bounded.
+func TestLimits(t *testing.T) {
 	p, texts := testPages(t), int64(runtime.GOMAXPROCS(0))
 	want := func(path string, form url.Values, status int) {
 		t.Helper()

@@ -26,7 +26,7 @@ type Report struct {
 	Verdicts                      []Count // of documents
 	Skips                         []Count
 	Groups                        []Count // duplicates per document
-	GroupsLow                     bool    // each may have more
+	GroupsLow                     bool    // the counts of Groups are lower bounds
 	Distances                     []int64 // duplicates per distance
 
 	Sample          *compare.Pairs
@@ -40,7 +40,7 @@ type reportPage struct {
 	Title, Policy, Nav, Current            string
 	Summary, SampleNote                    string
 	ByVerdict, BySkip, ByGroup, ByDistance *countTable
-	ByPairs                                *countTable // pairs of the sample; nil: there is none
+	ByPairs                                *countTable // pairs of the sample; nil: no sample
 }
 
 func (r *Report) page() *reportPage {
@@ -51,7 +51,7 @@ func (r *Report) page() *reportPage {
 	p.BySkip = tableOf("Skipped, by reason", "reason", "records", r.Skips)
 	most := "Documents with the most duplicates"
 	if r.GroupsLow {
-		most += "; each may have more"
+		most += "; the counts are lower bounds"
 	}
 	p.ByGroup = tableOf(most, "document", "duplicates", r.Groups)
 	p.ByGroup.Keys = true

@@ -85,7 +85,7 @@ func checkSafe(page string) error {
 		}
 	}
 	if styles != 1 || strings.Contains(style, "url(") || strings.Contains(style, "@import") {
-		return fmt.Errorf("%d styles, or one that refers to something", styles)
+		return fmt.Errorf("%d styles, or a style with a reference", styles)
 	}
 	return nil
 }

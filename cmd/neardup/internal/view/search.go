@@ -12,7 +12,8 @@ import (
 	"github.com/neardup/neardup/internal/check"
 )
 
-// searchPage explains the verdict on a stored document, a page, or a fingerprint.
+// searchPage is the data of the page that explains the verdict on a stored document, a page or a
+// fingerprint.
 type searchPage struct {
 	Asked     string // key or fingerprint
 	URL, Text string // pasted page
@@ -34,8 +35,8 @@ func (s *searchPage) Decisive() *compare.Result {
 	return nil
 }
 
-// Path returns the path of the comparison of the document with a candidate. It is empty if one has
-// no key.
+// Path returns the path of the comparison of the document with a candidate. It is "" if one of them
+// has no key.
 func (s *searchPage) Path(candidate *compare.Result) string {
 	if s.Asked == "" || s.Of.Key == "" || candidate.B.Key == "" {
 		return ""
@@ -62,8 +63,8 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	return s, err
 }
 
-// asked finds the document, the page or the fingerprint that a search names. A page that is not
-// stored may be in the archives.
+// asked finds the document, page or fingerprint of a search. A page that is not stored can be in
+// the archives.
 func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err error) {
 	var stored bool
 	s.Of, stored, reason, err = p.find(ctx, s.Asked)
@@ -86,9 +87,9 @@ func (p *Pages) asked(ctx context.Context, s *searchPage) (reason string, err er
 	return reason, nil
 }
 
-// find returns the document that has a key, or else the page that the archives have for it, and why
-// the page would be skipped. d is nil if there is neither. If no key has spaces around it, they do
-// not count.
+// find returns the stored document that has a key. If none has it, find returns the document of the
+// page that the archives have for the key, and the reason if this page would be skipped. d is nil
+// if neither exists. find also tries the key without surrounding spaces.
 func (p *Pages) find(
 	ctx context.Context, key string,
 ) (d *index.Document, stored bool, reason string, err error) {
@@ -113,14 +114,14 @@ func (p *Pages) find(
 	return d, false, reason, nil
 }
 
-// analyze returns the document of a page, with its key also if there is nothing to compare.
+// analyze returns the document of a page. It has a key even if the page would be skipped.
 func (p *Pages) analyze(page neardup.Page) (d *index.Document, reason string) {
 	analyzed, reason := check.Analyze(p.index.Signer(), page)
 	analyzed.Key = page.URL
 	return &analyzed, reason
 }
 
-// pasted analyzes a page that was pasted.
+// pasted analyzes a page that a user pasted.
 func (p *Pages) pasted(
 	ctx context.Context, url, text string,
 ) (d *index.Document, reason string, err error) {
@@ -139,7 +140,7 @@ func (p *Pages) pasted(
 	return d, reason, nil
 }
 
-// comparePage compares two documents.
+// comparePage is the data of the page that compares two documents.
 type comparePage struct {
 	A, B   string
 	Note   string

@@ -97,10 +97,10 @@ type Count struct {
 
 // countTable is a table of counts with bars.
 type countTable struct {
-	Caption, Name, Unit string // the last two are the heads of columns
+	Caption, Name, Unit string // Name and Unit are the heads of columns
 	Rows                []Count
 	Keys                bool  // the names are keys
-	Total               int64 // if it is not 0, the table has the shares of it
+	Total               int64 // 0: no column with the share of the total
 }
 
 // tableOf returns a table, and sets the shares of its rows.
@@ -118,7 +118,7 @@ func tableOf(caption, name, unit string, rows []Count) *countTable {
 var verdictColours = map[string]string{"new": "a", "duplicate": "b", "changed": "c",
 	"unchanged": "d", "skipped": "e"}
 
-// verdictTable returns a table of verdicts, whose names are the names of the rows.
+// verdictTable returns a table of counts by verdict. The rows have the names of verdicts.
 func verdictTable(caption, unit string, rows []Count) *countTable {
 	t := tableOf(caption, "verdict", unit, rows)
 	for i := range rows {
@@ -137,7 +137,7 @@ type limitRow struct {
 	Colour            string
 }
 
-// limits returns the limits of a comparison.
+// limits returns a row for each limit that applies to a comparison.
 func limits(r *compare.Result) (rows []limitRow) {
 	_, nearest := r.Nearness()
 	add := func(name, limit string, value, most any) {
