@@ -1,6 +1,6 @@
-// Package browser tests the web pages of serve and the report of dedup in Chromium. It is a module
-// of its own because of chromedp. If NEARDUP_SCREENSHOTS is a directory, it gets a screenshot of
-// each page.
+// Package browser tests the web pages of serve and the report of dedup in Chromium. It is a
+// separate module because of chromedp. If NEARDUP_SCREENSHOTS names a directory, the tests write a
+// screenshot of each page there.
 package browser
 
 import (
@@ -205,7 +205,7 @@ func (b *tab) clean(name string) {
 		b.Errorf("%s: %s", name, w)
 	}
 	if b.wrong = nil; b.asked == 0 {
-		b.Errorf("%s: no request was seen at all", name)
+		b.Errorf("%s: no request was seen", name)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestPages(t *testing.T) {
 
 	b.visit("overview", address, "documents stored", "duplicate", "documents, by --archive")
 
-	// The keyboard suffices: the first tab stop is the link to the content.
+	// The pages can be used with the keyboard. The first tab stop is the link to the content.
 	b.run(chromedp.KeyEvent(kb.Tab))
 	if focused := value(b, chromedp.Evaluate[string](
 		`document.activeElement.textContent`)); focused != "To the content" {
@@ -341,7 +341,7 @@ func TestPages(t *testing.T) {
 	b.visit("compare-none", address+"/compare?a=nothere&b=nothere",
 		"No document has the key nothere")
 
-	// A script of a page of this server can call it.
+	// A script of a page of this server can call the server.
 	b.run(chromedp.Navigate(address + "/openapi.json"))
 	if verdict := value(b, chromedp.Evaluate[string](fetch, chromedp.EvalAwaitPromise)); verdict != "new" {
 		t.Errorf("fetch returned the verdict %q", verdict)

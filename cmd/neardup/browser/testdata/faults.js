@@ -1,5 +1,5 @@
-// The value of this script is the faults of a page in accessibility, such as fields without a label
-// and text with too little contrast.
+// The value of this script is the list of accessibility faults of a page, such as fields without a
+// label and text with too little contrast.
 (() => {
   const wrong = [];
   const all = s => [...document.querySelectorAll(s)];

@@ -30,7 +30,7 @@ type Options struct {
 	Documents   int
 	MaxDistance int
 	Bare        bool          // documents have no Shingles
-	Time        time.Duration // of a window of measurement
+	Time        time.Duration // length of a window of measurement
 	Out         io.Writer
 }
 
@@ -40,10 +40,11 @@ type run struct {
 	stored collection
 }
 
-// ErrWrongAnswer means that an answer is not exactly the stored documents within the distance.
+// ErrWrongAnswer means that an answer is not exactly the stored documents within the distance, or
+// that a verdict is wrong.
 var ErrWrongAnswer = errors.New("wrong answer")
 
-// Run measures, in a temporary directory that it removes.
+// Run measures an index in a temporary directory, and writes the figures to o.Out.
 func Run(ctx context.Context, o Options) (err error) {
 	dir, err := os.MkdirTemp("", "neardup-bench-")
 	if err != nil {
@@ -61,7 +62,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return r.check(ctx)
 }
 
-// withIndex opens an index while do runs.
+// withIndex opens an index, calls do and closes the index.
 func (r *run) withIndex(name string, d index.Durability, do func(*index.Index) error) error {
 	x, err := index.Open(filepath.Join(r.dir, name), r.options(d))
 	if err != nil {
@@ -118,7 +119,7 @@ func (r *run) query(ctx context.Context, x *index.Index) error {
 }
 
 // compare times the answers of the index and of the reference in turns, in short rounds, so that
-// other load on the machine affects them equally. Each round has queries of its own. The figures
+// other load on the machine affects them equally. Each round has different queries. The figures
 // are the median times per query.
 func (r *run) compare(ctx context.Context, answer func(fingerprint.Fingerprint) error) error {
 	const perRound, minRounds = 512, 5
@@ -227,9 +228,10 @@ func (r *run) figure(name string, value float64, unit string) error {
 	return err
 }
 
-// steady lets goroutines call work, which returns its number of units, for windows of a duration.
-// The time to warm up ends with the last window that is more than 5 % faster than all before it;
-// two slower ones follow it. The rate per second is measured over the three windows after these.
+// steady lets goroutines call work repeatedly, in windows of the given length. work returns its
+// number of units. warm is the time to the end of the last window that is more than 5 % faster than
+// all earlier ones. Two more windows follow it. Then the rate per second is measured over a period
+// of three windows.
 func steady(
 	ctx context.Context, window time.Duration, goroutines int, work func() (int, error),
 ) (rate float64, warm time.Duration, err error) {

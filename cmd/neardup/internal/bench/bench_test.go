@@ -22,7 +22,7 @@ import (
 
 var must = testenv.Must
 
-// emptyTempDir makes the default directory for temporary files one that must be empty at the end.
+// emptyTempDir sets the directory for temporary files, which must be empty at the end of the test.
 func emptyTempDir(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -98,7 +98,7 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// TestVerifyFails tests that an index with one wrong document counts as a wrong answer.
+// TestVerifyFails tests that verify returns ErrWrongAnswer if one document of the index is wrong.
 func TestVerifyFails(t *testing.T) {
 	r := &run{Options: Options{Documents: 8, MaxDistance: 3, Out: io.Discard},
 		stored: collection{n: 8}}
@@ -151,7 +151,7 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// TestSteady does one unit in the first window and ten in each other one.
+// TestSteady measures work whose rate grows until it is constant.
 func TestSteady(t *testing.T) {
 	calls := 0
 	rate, warm, err := steady(t.Context(), 20*time.Millisecond, 1, func() (int, error) {

@@ -15,7 +15,7 @@ import (
 // one of k+1 blocks of bits. A directory has the start and the end of each bucket of leading bits.
 type reference []referenceTable
 
-// referenceTable holds all fingerprints rotated to the left, so that their block comes first.
+// referenceTable has all fingerprints rotated to the left, so that their block comes first.
 type referenceTable struct {
 	rotate        int
 	block         uint64 // the bits of the block in a fingerprint
@@ -95,7 +95,7 @@ func (c collection) document(i int, key bool) index.Document {
 	return d
 }
 
-// documents yields the first n documents. A new index gives document i the ID i+1.
+// documents yields all n documents. In a new index, document i has the ID i+1.
 func (c collection) documents(keys bool) iter.Seq2[index.Document, error] {
 	return func(yield func(index.Document, error) bool) {
 		for i := 0; i < c.n && yield(c.document(i, keys), nil); i++ {
@@ -113,7 +113,7 @@ func (c collection) near(i, k int) index.Document {
 	return d
 }
 
-// queries returns n fingerprints of a stream. Every second one is within k of a stored one.
+// queries returns n random fingerprints. Every second one is within k bits of a stored one.
 func (c collection) queries(random *rand.Rand, n, k int) []fingerprint.Fingerprint {
 	asked := make([]fingerprint.Fingerprint, n)
 	for i := range asked {

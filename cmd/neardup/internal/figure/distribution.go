@@ -30,16 +30,17 @@ func NewDistribution(fps []uint64) *Distribution {
 	return d
 }
 
-// Draw draws the two parts of the figure into leading.svg and buckets.svg in a directory.
-func (d *Distribution) Draw(folder string) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+// Draw draws the two parts of the figure into leading.svg and buckets.svg in a directory, which it
+// creates if necessary.
+func (d *Distribution) Draw(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	axes := Axes{Title: "Neighbours in sorted order",
 		X: "position of the leading 1-bit of their XOR", Y: "neighbours"}
-	if err := Bars(filepath.Join(folder, "leading.svg"), axes, d.LeadingBits[:]); err != nil {
+	if err := Bars(filepath.Join(dir, "leading.svg"), axes, d.LeadingBits[:]); err != nil {
 		return err
 	}
 	axes = Axes{Title: "Fingerprints over 128 buckets", X: "bucket", Y: "fingerprints"}
-	return Bars(filepath.Join(folder, "buckets.svg"), axes, d.Buckets[:])
+	return Bars(filepath.Join(dir, "buckets.svg"), axes, d.Buckets[:])
 }

@@ -49,7 +49,7 @@ var palette = []color.RGBA{
 	{0xcc, 0x79, 0xa7, 0xff},
 }
 
-// Axes has the texts around a picture. If YMax is not 0, the y axis ends there.
+// Axes has the title and the labels of a picture. If YMax is not 0, the y axis ends there.
 type Axes struct {
 	Title, X, Y string
 	YMax        float64

@@ -14,10 +14,9 @@ import (
 	"github.com/neardup/neardup/internal/wire"
 )
 
-// Member is a member of a pair or a cluster in JSON, without the ID and the key if it has none.
+// Member is a member of a pair or a cluster in JSON.
 type Member struct {
-	// in a list, the number of the fingerprint
-	ID          uint64                  `json:"id,omitempty"`
+	ID          uint64                  `json:"id,omitempty"` // in lists, the position from 1
 	Key         string                  `json:"key,omitempty"`
 	KeyBytes    []byte                  `json:"keyBytes,omitempty"`
 	Fingerprint fingerprint.Fingerprint `json:"fingerprint"`
@@ -27,7 +26,7 @@ type Member struct {
 // ClusterMember is a document of a cluster in JSON.
 type ClusterMember struct {
 	Member
-	Duplicates uint64 `json:"duplicates,omitempty"` // how often a page was a duplicate of it
+	Duplicates uint64 `json:"duplicates,omitempty"` // documents that were duplicates of it
 }
 
 // Pair is a pair in JSON. Documents with equal fingerprints are one member.
@@ -52,8 +51,8 @@ type Cluster struct {
 
 // Source finds pairs and clusters.
 type Source interface {
-	// Pairs yields each pair of members, which is valid until the next one. Several documents that
-	// are one member are a pair of this member with itself.
+	// Pairs yields each pair of members, which is valid until the next one. A member with several
+	// documents is also a pair with itself.
 	Pairs(ctx context.Context) iter.Seq2[*Pair, error]
 
 	// Clusters yields each cluster, which is valid until the next one.

@@ -1,12 +1,12 @@
 package groups
 
-// Keys holds the keys of all documents of a list, one after another in memory, or none.
+// Keys has the keys of the documents of a list, one after another in memory.
 type Keys struct {
 	text []byte
 	ends []uint64
 }
 
-// Add adds the key of a document. Earlier documents without a key need not be added.
+// Add adds the key of document number at. Earlier documents without a key need not be added.
 func (k *Keys) Add(at int, key string) {
 	if k.ends == nil && key == "" {
 		return
@@ -18,7 +18,7 @@ func (k *Keys) Add(at int, key string) {
 	k.ends = append(k.ends, uint64(len(k.text)))
 }
 
-// At returns the key of a document.
+// At returns the key of document number i. If any key was added, Add must have been called for i.
 func (k *Keys) At(i int) string {
 	if k.ends == nil {
 		return ""

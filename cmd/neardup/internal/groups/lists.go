@@ -12,11 +12,11 @@ import (
 	"github.com/neardup/neardup/internal/selfjoin"
 )
 
-// Lists is lists of fingerprints in memory. It is a Source.
+// Lists has the fingerprints of lists in memory. It is a Source.
 type Lists struct {
 	Fingerprints []fingerprint.Fingerprint
 	MaxDistance  int
-	Stars        bool // each member of a cluster is within MaxDistance of the one that is kept
+	Stars        bool // each member of a cluster is within MaxDistance of the kept one
 
 	keys Keys
 }
@@ -41,7 +41,7 @@ func Read(chunks iter.Seq2[*corpus.Chunk, error], maxDistance int, stars bool) (
 	return l, nil
 }
 
-// member returns a member whose first document is at a place.
+// member returns a member whose first document is at the index place.
 func (l *Lists) member(place uint32, fp fingerprint.Fingerprint, documents int) Member {
 	return memberOf(&index.Document{ID: uint64(place) + 1, Key: l.keys.At(int(place)),
 		Fingerprint: fp}, documents)

@@ -1,5 +1,5 @@
-// Package matches compares a file of fingerprints with many queries in one pass. The matches may
-// exceed the memory. They are returned per query, ordered by distance, then by position in the
+// Package matches compares a file of fingerprints with many queries in one pass. The matches need
+// not fit in memory. They are returned per query, ordered by distance, then by position in the
 // file.
 package matches
 
@@ -18,17 +18,17 @@ import (
 	"github.com/neardup/neardup/internal/scan"
 )
 
-// List is the matches of a scan.
+// List has the matches of a scan.
 type List struct {
 	mu      sync.Mutex
 	sorter  *extsort.Sorter[[4]uint64] // query<<8 | distance, number, fingerprint, key
 	keys    groups.Keys
-	n       int // matches
+	n       int // number of matches
 	queries int
 }
 
-// Scan reads a file of size bytes once, and finds the fingerprints in it that are within k bits of
-// queries. It calls chunk with each chunk of the file. Close removes the files of the List.
+// Scan reads a file of size bytes once, and finds its fingerprints that are within k bits of a
+// query. It calls chunk with each chunk of the file. Close the List after use.
 func Scan(
 	ctx context.Context, file *corpus.Reader, queries []fingerprint.Fingerprint, k int, size int64,
 	chunk func(*corpus.Chunk),
@@ -51,10 +51,10 @@ func Scan(
 	return l, nil
 }
 
-// Close removes the files of the list.
+// Close removes the temporary files of the list.
 func (l *List) Close() error { return l.sorter.Close() }
 
-// add compares a chunk with the queries. Several goroutines call it.
+// add adds the matches of a chunk. Several goroutines can call it at the same time.
 func (l *List) add(queries *scan.Queries, chunk *corpus.Chunk) (err error) {
 	words := make([]uint64, len(chunk.Fingerprints))
 	for i, fp := range chunk.Fingerprints {

@@ -1,4 +1,4 @@
-// Package pipe reads inputs that may never end: pipes and terminals.
+// Package pipe reads pipes and terminals, whose reads can block forever.
 package pipe
 
 import (
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Cancelable returns a reader of in that fails once ctx is done. A blocked read of a pipe or a
-// terminal would not end by itself. Files do not need it.
+// Cancelable returns a reader of in that returns the error of ctx after ctx is done, even if a read
+// of in blocks. If in is a regular file, Cancelable returns in.
 func Cancelable(ctx context.Context, in io.Reader) io.Reader {
 	if file, ok := in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {

@@ -14,7 +14,7 @@ import (
 	"github.com/neardup/neardup/internal/testing/testenv"
 )
 
-func TestReadsTheSame(t *testing.T) {
+func TestCancelableReadsInput(t *testing.T) {
 	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	want := make([]byte, 1<<20+7)
@@ -36,7 +36,7 @@ func TestReadsTheSame(t *testing.T) {
 	}
 }
 
-func TestEndsWithTheContext(t *testing.T) {
+func TestCancelableReturnsErrorOfContext(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar is a line that is written over again, stage by stage. A nil one does nothing.
+// Bar shows the progress of one stage at a time in a line of a terminal. A nil Bar does nothing.
 type Bar struct {
 	name string
 	to   io.Writer
@@ -25,8 +25,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// New returns a progress bar with a name. It returns nil if to is not a terminal, or if results,
-// which may be nil, is a terminal as well: the bar would appear among the results.
+// New returns a progress bar with a name. It returns nil if to is not a terminal, or if results is
+// a terminal too, since the bar would appear among the results. results can be nil.
 func New(name string, to, results io.Writer) *Bar {
 	if !isTerminal(to) || isTerminal(results) {
 		return nil
@@ -39,7 +39,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Show shows how much of a stage is done, of a total that may be unknown: 0 or less.
+// Show shows how much of a stage is done. If total is 0 or less, it is unknown.
 func (b *Bar) Show(stage string, done, total int64, bytes bool) {
 	if b == nil {
 		return
@@ -76,7 +76,7 @@ func (b *Bar) clear() {
 	}
 }
 
-// Stop takes the bar away.
+// Stop removes the bar.
 func (b *Bar) Stop() {
 	if b == nil {
 		return
@@ -86,7 +86,7 @@ func (b *Bar) Stop() {
 	b.clear()
 }
 
-// Watch shows what read returns, the done part of a total, until stop is called.
+// Watch shows the progress that read returns, until stop is called.
 func (b *Bar) Watch(stage string, bytes bool, read func() (done, total int64)) (stop func()) {
 	if b == nil {
 		return func() {}
@@ -110,7 +110,7 @@ func (b *Bar) Watch(stage string, bytes bool, read func() (done, total int64)) (
 	return func() { close(done); wg.Wait() }
 }
 
-// Reading shows how much of the inputs is read, until stop is called.
+// Reading shows how much of the inputs has been read, until stop is called.
 func (b *Bar) Reading(ctx context.Context, in *corpus.Reader) (stop func()) {
 	if b == nil {
 		return func() {}
