@@ -3,8 +3,8 @@
 
     python3 check.py http://127.0.0.1:7490 pages.jsonl [TOKEN]
 
-Each line of the file is an object with "url" and "html" or "text". The URLs of the pages to keep are printed: all pages
-but duplicates. Unchanged pages are among them, because the answer of an earlier try or run may have been lost, and skipped
+Each line of the file is an object with "url" and "html" or "text". The program prints the URLs of the pages to keep: all
+pages except duplicates. Keep unchanged pages, because the answer to an earlier try or run may have been lost. Keep skipped
 pages, because they were not compared.
 """
 
@@ -42,13 +42,13 @@ class Neardup:
         self._call("GET", "/v1/stats", None, {})
 
     def check_page(self, key, body, content_type):
-        """Returns the verdict on a page: its URL, its bytes and its Content-Type. A page over max_body is not sent."""
+        """Returns the verdict on a page with a URL, its bytes and its Content-Type. A page over max_body is not sent."""
         if len(body) > self.max_body:
             return {"key": key, "verdict": "skipped", "reason": "too large: %d bytes, limit %d" % (len(body), self.max_body)}
         return self.check([{"key": key, "body": base64.b64encode(body).decode(), "contentType": content_type or ""}])[0]
 
     def check(self, documents):
-        """Returns the verdicts on up to 256 documents, in their order. A request has at most 16 MiB or one larger document."""
+        """Returns the verdicts on up to 256 documents, in their order. A request has at most 16 MiB, or one larger document."""
         lines = [json.dumps(d).encode() + b"\n" for d in documents]
         verdicts = []
         while len(verdicts) < len(lines):
@@ -61,7 +61,7 @@ class Neardup:
         return verdicts
 
     def _check(self, lines, verdicts):
-        """Appends the verdicts on the next lines, as many as fit in a request. Verdicts before a failure hold."""
+        """Sends the next lines, as many as fit in a request, and appends their verdicts. Verdicts before a failure are valid."""
         part, size = [], 0
         for line in lines[len(verdicts):]:
             size += len(line)
@@ -74,11 +74,11 @@ class Neardup:
                 raise Failure(answer)
             verdicts.append(answer)
         if len(verdicts) < end:
-            raise failure("closed", "the answer breaks off")
+            raise failure("closed", "the answer is incomplete")
 
     def _retry(self, call):
-        """Repeats a call until it succeeds, fails for good, or retry_for is over. If the answer of an earlier try was lost, its
-        new pages are now unchanged, so keep unchanged pages. Pages need a URL: without one, they are duplicates of themselves."""
+        """Repeats a call until it succeeds, fails with a permanent error, or retry_for is over. If the answer to an earlier try
+        was lost, its new pages are now unchanged. Pages need a URL: without a URL, they are duplicates of themselves."""
         begun = time.monotonic()
         while True:
             try:
@@ -100,7 +100,7 @@ class Neardup:
         response = self.connection.getresponse()
         text = response.read()
         media = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if media not in ("application/json", "application/x-ndjson"):  # of something between
+        if media not in ("application/json", "application/x-ndjson"):  # the answer of a proxy
             raise failure("busy" if response.status in (502, 503, 504) else "internal", "HTTP status %d, %s" % (response.status, media))
         answers = [json.loads(line) for line in text.splitlines() if line.strip()]
         if response.status != 200:

@@ -1,6 +1,6 @@
-"""Drops the items of pages that are near-duplicates of a page that one of the crawlers has kept.
+"""Drops items whose pages are near-duplicates of a page that one of the crawlers has kept.
 
-In settings.py, with check.py and this file in its folder:
+Put check.py and this file into the directory of settings.py, and set in settings.py:
 
     ITEM_PIPELINES = {"scrapy_pipeline.NeardupPipeline": 100}
     NEARDUP_URL = "http://127.0.0.1:7490"
@@ -40,12 +40,12 @@ class NeardupPipeline:
         return checked.addCallbacks(lambda verdicts: self.decide(item, verdicts[0]), lambda failure: self.keep(item, failure))
 
     def keep(self, item, failure):
-        """Keeps an item without a verdict, for example because the server does not answer: a duplicate can be dropped later."""
+        """Keeps an item without a verdict, for example if the server does not answer. A duplicate can be dropped later."""
         logger.warning("%s is kept without a verdict: %s", item["url"], failure.value)
         return item
 
     def decide(self, item, verdict):
-        """Drops duplicates only: pages that are unchanged may not be saved yet, after a crash, and skipped ones are not compared."""
+        """Drops duplicates only. Unchanged pages may not be saved yet after a crash, and skipped pages were not compared."""
         if verdict["verdict"] == "duplicate":
             raise DropItem("duplicate: %s" % verdict["of"]["key"])
         return item
