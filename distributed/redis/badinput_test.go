@@ -63,15 +63,15 @@ func TestOpenRefusesOtherOptions(t *testing.T) {
 		refused(t, client, Options{Name: name + suffix}, c.want, "")
 	}
 	must(t, client.HSet(ctx, name+"h:m", "a", "b").Err())
-	refused(t, client, Options{Name: name + "h"}, index.ErrNotIndex, "another use")
+	refused(t, client, Options{Name: name + "h"}, index.ErrNotIndex, "another type")
 
-	// a key with another content in place of a bucket must not give a verdict
+	// If the value of a bucket is of another type, no verdict is returned.
 	bare, err := Open(ctx, client, Options{Name: name + "k", Bare: true})
 	must(t, err)
 	d := index.Document{Fingerprint: 5}
 	must(t, client.LPush(ctx, bare.placeOf(&d).buckets[0], "a").Err())
 	if v, err := checkedOne(ctx, bare, d); !errors.Is(err, index.ErrNotIndex) {
-		t.Errorf("a bucket of another use: %v, %v", v, err)
+		t.Errorf("a bucket of another type: %v, %v", v, err)
 	}
 	if _, err := bare.Check(ctx, neardup.Page{Body: []byte("words")}); !errors.Is(err,
 		index.ErrMismatch) {
@@ -216,7 +216,7 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 		t.Errorf("Sweep: %+v, %v", swept, err)
 	}
 
-	// without the replica, neither writes nor reads count
+	// Without the replica, neither writes nor reads are confirmed.
 	replica.kill()
 	must(t, s.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	x.cluster.patience = 0
@@ -235,7 +235,7 @@ func TestFullMemoryAndLostReplica(t *testing.T) {
 	}
 }
 
-// TestFakeIsRedis tests that the store of the model check behaves like Redis.
+// TestFakeIsRedis tests that the fake, the store of the model check, behaves like Redis.
 func TestFakeIsRedis(t *testing.T) {
 	x := openShared(t, Options{Bare: true})
 	f := &fake{keys: map[string]string{}}

@@ -42,8 +42,7 @@ func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup
 }
 
 // CheckDocuments is like CheckBatch for pages with known signatures. A call that fails, or whose
-// ctx ends, may have taken effect. If the call is repeated, it finds its own documents by their
-// keys.
+// ctx ends, may have stored documents. If it is repeated, it finds these documents by their keys.
 func (x *Index) CheckDocuments(
 	ctx context.Context, docs []index.Document,
 ) ([]neardup.Verdict, error) {
@@ -109,11 +108,11 @@ func (x *Index) checkOne(ctx context.Context, doc index.Document) ([]index.Verdi
 	case <-s.done:
 		return s.verdicts, s.err
 	case <-ctx.Done():
-		return nil, ctx.Err() // a flight goes on for the others in it
+		return nil, ctx.Err() // the flight continues for its other calls
 	}
 }
 
-// fly checks batches of waiting calls until no call waits.
+// fly checks the document of s and the documents of waiting calls in batches, until no call waits.
 func (x *Index) fly(s *single) {
 	for ; s != nil; s = x.waiting() {
 		flight, docs := []*single(nil), []index.Document(nil)
@@ -194,7 +193,7 @@ func (x *Index) reserve(ctx context.Context, n uint64) (uint64, error) {
 	}
 	last, err := strconv.ParseUint(cmd.value, 10, 64)
 	if err != nil || last > maxSeq {
-		return 0, fmt.Errorf("%w: key %q holds %.40q, which is not a sequence number",
+		return 0, fmt.Errorf("%w: the value of key %q is %.40q, not a sequence number",
 			index.ErrNotIndex, cmd.key, cmd.value)
 	}
 	return last, nil

@@ -35,9 +35,9 @@ func checkedOne(ctx context.Context, x *Index, d index.Document) (index.Verdict,
 	return verdicts[0], nil
 }
 
-// TestCallsThatGiveUp tests calls that give up while Redis is unavailable. Their memory must not
-// accumulate, and Close must wait for calls in progress.
-func TestCallsThatGiveUp(t *testing.T) {
+// TestCanceledCalls tests calls whose context ends while Redis does not answer. Their memory must
+// not accumulate, and Close must wait for flights in progress.
+func TestCanceledCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := make(chan struct{})
 		x, f := stuckIndex(until)
@@ -55,7 +55,7 @@ func TestCallsThatGiveUp(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-closed:
-			t.Error("closed with calls under way")
+			t.Error("closed with calls in progress")
 		default:
 		}
 		close(until)
@@ -67,7 +67,7 @@ func TestCallsThatGiveUp(t *testing.T) {
 			}
 		}
 		if logs != maxFlights {
-			t.Errorf("%d documents were kept of calls that had returned", logs)
+			t.Errorf("%d documents of canceled calls were stored, want %d", logs, maxFlights)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestNumbersNeverRepeat(t *testing.T) {
 		must(t, err)
 		for seq := first; seq < first+n; seq++ {
 			if drawn[seq] {
-				t.Fatalf("%d once more", seq)
+				t.Fatalf("%d was drawn twice", seq)
 			}
 			drawn[seq] = true
 		}
@@ -112,7 +112,7 @@ func TestNumbersNeverRepeat(t *testing.T) {
 }
 
 // TestReadsWhileASlotMoves reads from a slot that moves to another node. The slot refuses the
-// write of a barrier, so the barrier of another slot counts. The node that still has the slot
+// write of a barrier, so the barrier must be in another slot. The node that still has the slot
 // must answer the reads.
 func TestReadsWhileASlotMoves(t *testing.T) {
 	c, x, ctx := sharedCluster(t), openShared(t, Options{Bare: true, Patience: 10 * time.Second}),
@@ -152,9 +152,9 @@ func counted(run runner) (_ runner, most *int, reads map[string]int) {
 	}, most, reads
 }
 
-// TestBatchesOfAlike tests that a batch takes a few round trips, for copies and for documents of
-// which only the announcements are alike.
-func TestBatchesOfAlike(t *testing.T) {
+// TestRoundTripsOfBatch tests that a batch takes a few round trips, also if its documents are
+// copies, or have equal fingerprints and do not match.
+func TestRoundTripsOfBatch(t *testing.T) {
 	for _, shingles := range []uint64{1, 1000} {
 		f, trips := &fake{keys: map[string]string{}, time: 10_000}, 0
 		x := testIndex(func(ctx context.Context, durable bool, commands []*command) error {
@@ -201,8 +201,8 @@ func TestSweepReadsOnce(t *testing.T) {
 	}
 }
 
-// TestDeleteBeforeInParts tests that a deletion by age reads a bounded amount at once, however
-// many documents a step of the scan finds.
+// TestDeleteBeforeInParts tests that DeleteBefore runs a bounded number of commands at once, for
+// any number of documents in a step of the scan.
 func TestDeleteBeforeInParts(t *testing.T) {
 	x := openShared(t, Options{Bare: true, MaxDistance: 3, Expected: 1})
 	if _, err := x.checkAndAdd(t.Context(), made(0, 1000)); err != nil {
@@ -218,10 +218,10 @@ func TestDeleteBeforeInParts(t *testing.T) {
 	}
 }
 
-// TestCommitsThatAreRepeated tests a commit that is repeated within Patience. It must be
-// recognized as done, however often its page is checked in between. Otherwise no call would
-// return New for it.
-func TestCommitsThatAreRepeated(t *testing.T) {
+// TestRepeatedCommit tests a commit that is repeated within Patience, after other checks of its
+// page. The repeated commit must be recognized as done. Otherwise no call would return New for
+// the page.
+func TestRepeatedCommit(t *testing.T) {
 	f := &fake{keys: map[string]string{}, time: 1 << 40}
 	x, y, clock := testIndex(f.run), testIndex(f.run), time.Unix(1_800_000_000, 0)
 	for _, x := range []*Index{x, y} {

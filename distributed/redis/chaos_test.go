@@ -34,8 +34,8 @@ type chaos struct {
 	deaths   atomic.Int64
 }
 
-// dying returns a runner whose process dies at a command. This command and all later ones are not
-// sent.
+// dying returns a runner that simulates the death of its process after left commands. Later
+// commands are not sent.
 func dying(run runner, left int) runner {
 	return func(ctx context.Context, durable bool, commands []*command) error {
 		if left -= len(commands); left >= 0 {
@@ -65,16 +65,16 @@ func cliquesOf(r *rand.Rand, documents, size int) (cliques [][]index.Document) {
 	return cliques
 }
 
-// work lets each client check all documents repeatedly until enough returns true, in its own
-// order and batches. In one of dieEvery batches the client dies, at each command in turn. It
-// checks the documents of this batch again later.
+// work lets each client check its documents repeatedly until enough returns true, in random
+// batches. In about one of dieEvery batches, the client dies at one of the commands, and checks
+// the documents of this batch again.
 func (h *chaos) work(r *rand.Rand, dieEvery int, enough func() bool) {
 	var docs []index.Document
 	for _, clique := range h.cliques {
 		docs = append(docs, clique...)
 	}
 	h.verdicts = make(map[string]index.Verdict, len(docs))
-	// neighbours are of one clique, and go to different clients at about the same time
+	// different clients check the documents of a clique at about the same time
 	parts := make([][]index.Document, h.clients)
 	for i, d := range docs {
 		parts[i%h.clients] = append(parts[i%h.clients], d)
@@ -184,7 +184,7 @@ func (h *chaos) verify() {
 		}
 	}
 	if lost > 0 {
-		h.t.Errorf("%d of %d verdicts rest on documents that are not there", lost, len(h.verdicts))
+		h.t.Errorf("%d of %d verdicts name documents that are not stored", lost, len(h.verdicts))
 	}
 }
 

@@ -27,8 +27,8 @@ type checked struct {
 func (c *checked) done() bool { return c.verdict.Status != 0 }
 
 // check returns the same verdicts as if the documents were checked one after another. Each round
-// handles the documents that do not depend on each other. If check fails, it returns the verdicts
-// before the first one that is missing.
+// handles documents that do not depend on each other. After an error, check returns the verdicts
+// up to the first document without a verdict.
 func (x *Index) check(
 	ctx context.Context, docs []index.Document,
 ) (verdicts []index.Verdict, err error) {
@@ -122,7 +122,7 @@ func (x *Index) look(ctx context.Context, left []*checked) error {
 	return nil
 }
 
-// consider makes a record the match of c, if it matches and is the nearest one so far.
+// consider sets c.of to a record if the record matches and is the nearest one so far.
 func (x *Index) consider(c *checked, n candidate, d *index.Document) {
 	if d == nil || d.Key != "" && d.Key == c.doc.Key || d.Scope != c.doc.Scope ||
 		!x.rule.Allows(n.distance, d.Signature(), c.doc.Signature()) {
@@ -190,7 +190,7 @@ func (x *Index) number(ctx context.Context, left []*checked) error {
 }
 
 // announce writes the entries of documents under new IDs, and then reads the buckets. It ignores
-// the entries of the other announced documents, which are known not to match.
+// the entries of the other documents in announced, since dependsOn has excluded a match.
 func (x *Index) announce(ctx context.Context, announced []*checked) error {
 	var says []*command
 	places, together := make([]*place, len(announced)), make(map[id]bool, len(announced))
@@ -265,8 +265,8 @@ func (x *Index) settle(ctx context.Context, announced []*checked) error {
 	return nil
 }
 
-// sift keeps the pending candidates in c.open. It returns commands that kill the pending candidates
-// for which c does not wait.
+// sift removes the settled candidates from c.open, and considers their records. It returns commands
+// that kill the pending candidates for which c does not wait.
 func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	var open []candidate
 	for _, n := range c.open {
@@ -285,8 +285,8 @@ func (x *Index) sift(c *checked, near logs) (kills []*command) {
 	return kills
 }
 
-// takeBack kills announced documents, and removes their entries and the entries of the dead
-// documents in gone.
+// takeBack kills the announced documents in lost. It removes their entries, and the entries of the
+// dead documents in gone.
 func (x *Index) takeBack(ctx context.Context, lost []*checked, gone strays) error {
 	var kills []*command
 	for _, c := range lost {
@@ -350,9 +350,9 @@ func (x *Index) commit(ctx context.Context, ready []*checked) error {
 		"was lost; restore it from a backup", index.ErrCorrupt, ahead, x.name.sequence())
 }
 
-// floorAt returns the floor when seq is drawn. No process still works on a document below the
-// floor, or its commit is refused. The floor must not refuse a repeated commit that succeeded the
-// first time: the process would find no document, and no process would report it as New.
+// floorAt returns the floor at the time at which seq is drawn. The commit of a document up to the
+// floor is refused. The floor must not refuse a repeated commit that succeeded the first time:
+// its process would find no record, and no process would report the document as New.
 func (x *Index) floorAt(seq uint64) uint64 {
 	return seq - min(seq, uint64(x.grace.Seconds()*ticksSecond))
 }

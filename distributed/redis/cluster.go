@@ -17,7 +17,7 @@ import (
 // cluster runs commands on a Redis Cluster, or on a single server.
 type cluster struct {
 	multi    *goredis.ClusterClient
-	single   *goredis.Client // if it is not a cluster
+	single   *goredis.Client // set if multi is nil
 	name     names
 	replicas int // the number of replicas that must confirm
 	patience time.Duration
@@ -25,7 +25,7 @@ type cluster struct {
 }
 
 const (
-	waitTime   = time.Second // for replicas, at a time
+	waitTime   = time.Second // for replicas, per attempt
 	firstPause = 2 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
 )
@@ -50,7 +50,7 @@ func (c *cluster) run(ctx context.Context, durable bool, commands []*command) er
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w for %v: %w; whether the call took effect is not known: repeat it",
+			return fmt.Errorf("%w for %v: %w; the call may have taken effect: repeat it",
 				ErrUnavailable, c.patience, commands[0].err)
 		}
 		if c.multi != nil {
@@ -152,10 +152,9 @@ func (c *cluster) send(
 			node.Options().Addr)
 	}
 	if !slices.ContainsFunc(writes, func(cmd *command) bool { return cmd.err == nil }) {
-		// If the slot of the write moves, the other commands may have read a node that lacks the
-		// data.
+		// If the slot of the write moves, the other commands may have read a node without the data.
 		if err = writes[0].err; passes(err) {
-			err = fmt.Errorf("%w: nothing was written to wait for: %v", errReplicas, err)
+			err = fmt.Errorf("%w: the write to wait for failed: %v", errReplicas, err)
 		}
 	}
 	for _, cmd := range commands {
@@ -168,7 +167,7 @@ func (c *cluster) send(
 var errReplicas = errors.New("WAIT")
 
 // scratchKey returns a key in the slot of one of the commands. It chooses the command at random,
-// since a moving slot may refuse the key, and the next attempt should use another slot.
+// since a moving slot can refuse the key, and the next attempt should use another slot.
 func (c *cluster) scratchKey(commands []*command) string {
 	return string(c.name) + ":w{" + commands[rand.IntN(len(commands))].key + "}"
 }
@@ -194,7 +193,8 @@ func (c *command) explain() error {
 		return fmt.Errorf("%w: %w; nothing was stored: raise maxmemory, add nodes, or Delete and "+
 			"Sweep", ErrFull, c.err)
 	case goredis.HasErrorPrefix(c.err, "WRONGTYPE"):
-		return fmt.Errorf("%w: key %q is of another use: %w", index.ErrNotIndex, c.key, c.err)
+		return fmt.Errorf("%w: key %q has a value of another type: %w", index.ErrNotIndex, c.key,
+			c.err)
 	default:
 		return fmt.Errorf("redis: %w", c.err)
 	}

@@ -27,7 +27,7 @@ func newCommand(v verb, key string, args ...any) *command {
 	return &command{verb: v, key: key, args: args}
 }
 
-// verb is what a command does.
+// verb is the operation of a command.
 type verb int
 
 const (

@@ -81,16 +81,15 @@ type Swept struct {
 // sweep is the state of a running Sweep.
 type sweep struct {
 	*Index
-	floor uint64   // no process works on a document up to here, or its commit is refused
+	floor uint64   // commits of documents up to this number are refused
 	alive []uint64 // sequence numbers of the records, ascending
 	Swept
 }
 
 // Sweep kills documents that were announced at least a minute ago and never committed. It rewrites
-// all logs and buckets without dead documents and without spare capacity. It may run at any time,
-// and one process is enough. Run it once a day, or after many recrawls or deletions, to free their
-// memory. It reads the whole index once, and needs 8 to 20 bytes of this process's memory per
-// document.
+// all logs and buckets without dead documents and without spare capacity. To free their memory, run
+// Sweep in one process once a day, or after many recrawls or deletions. Other calls can run at the
+// same time. Sweep reads the whole index once, and takes 8 to 20 bytes of memory per document.
 func (x *Index) Sweep(ctx context.Context) (Swept, error) {
 	if err := x.begin(ctx); err != nil {
 		return Swept{}, err
@@ -152,7 +151,7 @@ func (s *sweep) buckets(ctx context.Context, keys []string) error {
 	gone := make(strays)
 	for _, n := range suspects {
 		switch {
-		case logs.pending(n.id): // the next sweep removes it, since it may commit before the kill
+		case logs.pending(n.id): // can commit before the kill, so only the next sweep removes it
 			kills = append(kills, s.kill(n.id))
 		case logs.record(n.id) == nil:
 			gone[n.id] = nil

@@ -12,7 +12,7 @@ import (
 
 // This file implements the log of a group that docs/format-redis.md specifies.
 
-// The first byte of an entry is its type. The first byte of a record holds its flags.
+// The first byte of an entry is its type. The first byte of a record also has its flags.
 const (
 	isKilled  = 0
 	isDropped = 1
@@ -26,7 +26,7 @@ const (
 	hasDigest   = 16
 )
 
-// state is the state of a document in a log. The state of a pending document is nil.
+// state is the state of a document in a log. A pending document has the state nil.
 type state struct {
 	doc       index.Document // of a record; its strings are parts of the log
 	committed bool           // the document is or was a record
@@ -78,8 +78,8 @@ func replay(key, log string) (*groupLog, error) {
 		entry := reader{rest: r.bytes(r.uvarint())}
 		l.apply(&entry)
 		if r.bad || entry.bad {
-			return nil, fmt.Errorf("%w: key %q: the entry at byte %d of a log of %d is cut "+
-				"short, or of another format", index.ErrCorrupt, key, at, len(log))
+			return nil, fmt.Errorf("%w: key %q: the entry at byte %d of a log of %d is truncated, "+
+				"or has another format", index.ErrCorrupt, key, at, len(log))
 		}
 	}
 	return l, nil

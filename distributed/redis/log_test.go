@@ -74,7 +74,7 @@ func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 			t.Fatalf("document %d: %+v, rewritten %+v", seq, a, b)
 		}
 		if key := a.doc.Key; log.earlier(key) != rewritten.earlier(key) {
-			t.Fatalf("key %q has the earlier self %d, rewritten %d", key, log.earlier(key),
+			t.Fatalf("key %q has the record %d, rewritten %d", key, log.earlier(key),
 				rewritten.earlier(key))
 		}
 	}
@@ -84,8 +84,8 @@ func sameStates(t *testing.T, log, rewritten *groupLog, floor uint64) {
 	}
 }
 
-// TestLogsOfRecrawls tests that the log of a page that is crawled repeatedly stays short. Dead
-// documents are dropped, and their remaining entries a minute later.
+// TestLogsOfRecrawls tests that the log of a page that is crawled repeatedly stays short. Commits
+// drop the records of dead documents, and after a minute also their other entries.
 func TestLogsOfRecrawls(t *testing.T) {
 	const recrawls = 1000
 	for pace, inMinute := range map[time.Duration]int{time.Second / 100: recrawls,
@@ -108,14 +108,14 @@ func TestLogsOfRecrawls(t *testing.T) {
 			f.time, clock = f.time+uint64(pace.Seconds()*ticksSecond), clock.Add(pace)
 			if n := len(f.keys[key]); n > x.longLog+16*inMinute+100 || d.Fingerprint > recrawls &&
 				n > x.longLog+100 {
-				t.Fatalf("one in %v, recrawl %d: a log of %d bytes", pace, d.Fingerprint, n)
+				t.Fatalf("a recrawl per %v, recrawl %d: a log of %d bytes", pace, d.Fingerprint, n)
 			}
 		}
 	}
 }
 
-// TestBadLogs tests that another content in place of a log, and a floor above all numbers, are
-// errors that name a key. No call may retry forever.
+// TestBadLogs tests that invalid logs, and a floor above all sequence numbers, are errors that name
+// a key. No call may retry forever.
 func TestBadLogs(t *testing.T) {
 	for log, says := range map[string]string{
 		"hello world":                      `corrupt index: key "m:gU4RU": the entry at byte 0 of a log of `,

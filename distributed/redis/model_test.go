@@ -22,13 +22,13 @@ import (
 
 // The model check runs the code of the protocol in two or three clients on a store in memory.
 // Every command is a step, and the check tries every order of steps. If a scenario has deaths, a
-// client may die between any two steps. If it has leases, a lease may end although its owner
-// lives. Clocks are equal, there is one bucket, and the store loses nothing. The tests on
-// clusters cover failovers.
+// client can die between any two steps. If it has leases, a lease can end although its owner
+// is alive. Clocks are equal, all documents share one bucket, and the store loses nothing. The
+// tests on clusters cover failovers.
 //
-// A client is a function of the replies that it received. It runs once for each list of replies,
-// and the results are kept in tables. Two states are equal if their clients know the same about
-// everything that still matters.
+// The next step of a client is a function of the replies that it received. The client runs once for
+// each list of replies, and the results are kept in tables. Two states are equal if the replies
+// that affect the next steps are equal.
 
 // fake is a store that does the same as Redis with the scripts. TestFakeIsRedis compares them.
 type fake struct {
@@ -88,7 +88,7 @@ type step struct {
 	write, read bool
 }
 
-// expired is the reply to a client that has waited until its lease ended.
+// expired is the reply to a client that waited until its lease ended.
 const expired = "expired"
 
 // local is the knowledge of a client: its replies. They determine its next step.
@@ -118,7 +118,7 @@ type retold struct {
 // client is the program of a client.
 type client func(r *retold) error
 
-// forget is called if only still affects the next steps, and no earlier reply.
+// forget records that only still, and no earlier reply, affects the next steps.
 func (r *retold) forget(still ...any) {
 	r.exact = maphash.String(hashSeed, fmt.Sprint(r.client, r.clock.Unix(),
 		r.x.sequence.next, still))
@@ -261,7 +261,7 @@ func (s *scenario) local(n int, replies []string) *local {
 	}
 	if same := s.known[l.exact]; same != nil {
 		if a, b := same.next.String(), l.next.String(); a != b {
-			panic(fmt.Sprintf("what was forgotten decides: %s or %s", a, b))
+			panic(fmt.Sprintf("a forgotten reply affects the next step: %s or %s", a, b))
 		}
 		return same
 	}
@@ -349,8 +349,8 @@ func meaning(key, value string) uint64 {
 	return h
 }
 
-// meaningOf returns a hash of a value that ignores an order of entries that makes no difference.
-// Removed entries never return, so their order does not affect the result of an amend.
+// meaningOf returns a hash of a value that ignores differences in the order of entries without an
+// effect. Removed entries are never written again, so the order does not affect an amend.
 func meaningOf(key, value string) (h uint64) {
 	switch key[:3] {
 	case "m:b":
@@ -399,7 +399,7 @@ func (w *world) without(n int) *world {
 	return &next
 }
 
-// goesOn returns the world after a step of a client. If the client waits, its reply is waited.
+// goesOn returns the world after a step of client n. If the client waits, its reply is waited.
 func (w *world) goesOn(n int, waited string) *world {
 	l := w.clients[n]
 	next := w.without(n)
@@ -414,7 +414,7 @@ func (w *world) goesOn(n int, waited string) *world {
 		reply = next.store[s.key]
 	}
 	if len(l.replies) > 300 {
-		panic("goes on for ever, after\n" + w.path())
+		panic("a client never returns, after\n" + w.path())
 	}
 	if l.after[reply] == nil {
 		l.after[reply] = w.local(n, append(l.replies[:len(l.replies):len(l.replies)], reply))
@@ -512,12 +512,12 @@ func (w *world) verify(end bool) error {
 			rests = v.Of.ID
 		}
 		if v.Status != 0 && !slices.Contains(w.ever, rests) {
-			return fmt.Errorf("client %d: %v, but %d was never there", n, v.Status, rests)
+			return fmt.Errorf("client %d: %v, but %d was never stored", n, v.Status, rests)
 		}
 		told = told || v.Status != 0
 	}
 	if end && told && w.content && len(w.docs) == 0 {
-		return errors.New("everything is gone")
+		return errors.New("no document is stored")
 	}
 	return nil
 }
@@ -568,7 +568,7 @@ func removes(key string) client {
 	return func(r *retold) error {
 		n, err := r.x.deleteKeys(context.Background(), []string{key})
 		if err == nil && n == 0 {
-			err = errors.New("nothing was deleted, and something was there all the time")
+			err = errors.New("nothing was deleted, but a document was always stored")
 		}
 		return err
 	}
@@ -577,7 +577,7 @@ func removes(key string) client {
 func scenarios() []*scenario {
 	x, y, z := index.Document{Fingerprint: 7}, index.Document{Fingerprint: 9},
 		index.Document{Fingerprint: 11}
-	long := strings.Repeat("long", 20) // so long that the third record of a log causes a rewrite
+	long := strings.Repeat("long", 20) // the third record with this key causes a rewrite of the log
 	at := func(key string, d index.Document) index.Document { d.Key = key; return d }
 	type docs = []index.Document
 	type calls = []client

@@ -12,7 +12,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// connect returns an error if the configuration of Redis cannot hold the package's guarantees.
+// connect returns an error if the guarantees of the package do not hold with the configuration of
+// Redis.
 func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*cluster, error) {
 	c := &cluster{name: names(o.Name), replicas: max(o.Replicas, 0),
 		patience: cmp.Or(max(o.Patience, 0), defaultPatience)}
@@ -26,7 +27,7 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 		c.lacks = append(c.lacks, "it is one server: if it fails, the index is not available")
 	default:
 		return nil, fmt.Errorf(
-			"a %T cannot be used: give a *redis.ClusterClient or a *redis.Client", client)
+			"a %T cannot be used: pass a *redis.ClusterClient or a *redis.Client", client)
 	}
 	if c.replicas == 0 {
 		c.lacks = append(c.lacks, "writes wait for no replica: a failover loses the latest "+
@@ -45,7 +46,7 @@ func connect(ctx context.Context, client goredis.UniversalClient, o *Options) (*
 		})
 }
 
-// coverage returns an error if some slots of the cluster have no node.
+// coverage returns an error if a slot of the cluster has no node.
 func (c *cluster) coverage(ctx context.Context) error {
 	if c.multi == nil {
 		return nil
@@ -63,7 +64,7 @@ func (c *cluster) coverage(ctx context.Context) error {
 	return nil
 }
 
-// look returns an error if a node may evict or lose keys.
+// look returns an error if a node can evict or lose keys.
 func (c *cluster) look(ctx context.Context, node *goredis.Client, o *Options) error {
 	text, err := node.Info(ctx).Result()
 	address, info := node.Options().Addr, fields(text)
@@ -113,7 +114,7 @@ func (c *cluster) each(
 const scanCount = 1000
 
 // scan calls f with the keys of all masters that begin with the name of the index and the prefix.
-// It may pass a key twice, and may miss a key that moves during the scan.
+// It can pass a key twice, and can miss a key that moves during the scan.
 func (c *cluster) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
 	return c.each(ctx, true, func(ctx context.Context, node *goredis.Client) error {
 		for cursor := uint64(0); ; {
@@ -161,7 +162,7 @@ type Stats struct {
 	Masters     int    `json:"masters"`
 	// memory of all masters, including keys of other applications
 	UsedBytes uint64   `json:"usedBytes"`
-	Lacks     []string `json:"lacks,omitempty"` // guarantees that this Redis cannot hold, and why
+	Lacks     []string `json:"lacks,omitempty"` // guarantees that do not hold, and why
 }
 
 // Stats returns the properties of the index and asks every master for its memory. It does not count

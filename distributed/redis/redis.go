@@ -44,7 +44,7 @@ var (
 	ErrUnavailable = errors.New("redis is not available")
 	// ErrFull means that the maxmemory of a node is used up.
 	ErrFull = errors.New("redis is full")
-	// ErrUnsafe means that Redis may lose acknowledged documents with its configuration. The
+	// ErrUnsafe means that Redis can lose acknowledged documents with its configuration. The
 	// message of Open names the setting.
 	ErrUnsafe = errors.New("redis may lose documents")
 )
@@ -111,8 +111,8 @@ type Index struct {
 	signer    *page.Signer // nil: documents need no text
 	rule      match.Rule
 	lease     time.Duration
-	grace     time.Duration // the age from which an uncommitted announcement is abandoned
-	// the size in bytes from which a commit rewrites a log that is mostly dead
+	grace     time.Duration // the age at which an uncommitted document can be killed
+	// size in bytes above which a commit rewrites a log whose documents are mostly dead
 	longLog int
 
 	now   func() time.Time
@@ -120,9 +120,9 @@ type Index struct {
 	token func() string
 
 	sequence sequence
-	drawing  chan struct{} // holds a token while numbers are drawn
+	drawing  chan struct{} // has a token while numbers are drawn
 	singles  chan *single
-	flights  chan struct{} // holds a token for each running flight
+	flights  chan struct{} // has a token for each running flight
 	mu       sync.RWMutex  // held for reading by calls
 	closed   bool
 }
@@ -207,7 +207,7 @@ func (o *Options) meta() (string, error) {
 		name, k = signer.Name(), check.DefaultMaxDistance
 	}
 	if o.MaxDistance != 0 {
-		k = max(o.MaxDistance, 0) // below it is index.Exact
+		k = max(o.MaxDistance, 0) // index.Exact is negative
 	}
 	expected := o.Expected
 	if expected <= 0 {
@@ -221,8 +221,8 @@ func (o *Options) meta() (string, error) {
 	return fmt.Sprintf("%s %d\n%s\n%d\n%s", kind, format, p, groups, name), nil
 }
 
-// logRecords is the approximate largest number of records per log for the expected documents. A log
-// has at least half of it.
+// logRecords is the approximate largest number of records per log, if the index has the expected
+// number of documents. The smallest number is half of it.
 const logRecords = 8
 
 // bucketEntries is the approximate largest number of entries per bucket. Reading a bucket is the
@@ -256,7 +256,8 @@ func (x *Index) accept(o *Options, meta string) error {
 	lines := strings.Split(meta, "\n")
 	what, version, _ := strings.Cut(lines[0], " ")
 	if what != kind {
-		return fmt.Errorf("%w: key %q holds %.40q", index.ErrNotIndex, x.name.meta(), meta)
+		return fmt.Errorf("%w: the value of key %q is %.40q", index.ErrNotIndex, x.name.meta(),
+			meta)
 	}
 	if version != strconv.Itoa(format) {
 		return fmt.Errorf("%w: its format is %.20q, but this version supports format %d",
@@ -291,8 +292,8 @@ func (x *Index) accept(o *Options, meta string) error {
 		x.signer, err = page.ParseSigner(x.analyzer)
 	}
 	if x.signer == nil && !o.Bare {
-		return fmt.Errorf("%w: its fingerprints are of analyzer %q, by which pages cannot be "+
-			"compared; Bare opens it: %w", index.ErrMismatch, x.analyzer, err)
+		return fmt.Errorf("%w: its fingerprints are of analyzer %q, which cannot compare pages; "+
+			"set Bare to open it: %w", index.ErrMismatch, x.analyzer, err)
 	}
 	x.rule = match.Default(x.plan.MaxDistance).With(o.MaxShingleDistance, o.ShortAllowance,
 		o.MaxLengthRatio)

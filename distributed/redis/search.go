@@ -10,7 +10,7 @@ import (
 	"github.com/neardup/neardup/index"
 )
 
-// place holds the keys under which a document is stored.
+// place has a document, and the keys under which it is stored.
 type place struct {
 	doc     index.Document
 	group   uint32

@@ -42,7 +42,7 @@ func documents(r *rand.Rand, n int) (docs []index.Document) {
 	return docs
 }
 
-// TestChecker tests that the Redis index answers like a local index.
+// TestChecker tests that the Redis index passes the tests of a neardup.Checker.
 func TestChecker(t *testing.T) {
 	checktest.Run(t, func(t *testing.T) neardup.Checker { return openShared(t, Options{}) })
 }
@@ -68,10 +68,9 @@ func TestVerdictsEqualEmbeddedIndex(t *testing.T) {
 	}
 }
 
-// TestBatchGoesInTurn tests that a later page of a batch does not remove the original of an
-// earlier duplicate. This also holds if that original was not the nearest document before the
-// batch.
-func TestBatchGoesInTurn(t *testing.T) {
+// TestBatchOrder tests that the documents of a batch are decided in their order. The first document
+// replaces the nearest match of the second one. The third document then replaces its other match.
+func TestBatchOrder(t *testing.T) {
 	x := openShared(t, Options{MaxDistance: 1, Bare: true})
 	_, err := x.CheckDocuments(t.Context(), []index.Document{{Key: "first", Fingerprint: 1},
 		{Key: "second", Fingerprint: 2}})
@@ -157,7 +156,7 @@ func sameHistory(t *testing.T, x *Index, m *indextest.Model, r *rand.Rand, docs 
 func leftBehind(t *testing.T, x *Index, m *indextest.Model) string {
 	ctx := context.Background()
 	x.grace = 0
-	for range 2 { // the first sweep marks dead documents, and the second drops the marks
+	for range 2 { // the second sweep drops the entries for dead documents of the first one
 		_, err := x.Sweep(ctx)
 		must(t, err)
 	}

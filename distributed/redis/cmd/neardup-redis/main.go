@@ -39,14 +39,16 @@ import (
 
 const usage = `usage: neardup-redis COMMAND -redis ADDRESS[,ADDRESS...] -name NAME [flags] [arguments]
 
-  dedup            read documents as JSON lines, write what each is, in the lines of POST /v1/check (docs/reference/http.md):
-                   {"key":..,"fingerprint":"16 hex digits","shingles":..,"tokens":..,"scope":..}, {"key":..,"text":..} or {"key":..,"html":..}
-  delete KEY...    remove documents
-  expire -before D remove what was added longer ago than the duration D
-  sweep            give back the memory of what is dead
-  stats            what the index and its Redis are
+  dedup             check documents from standard input and print a verdict on
+                    each. Documents and verdicts are the JSON Lines of POST
+                    /v1/check (docs/reference/http.md), such as
+                    {"key":"http://example.org/","html":"<p>..."}
+  delete KEY...     remove the documents with these keys
+  expire -before D  remove the documents that were added longer ago than D
+  sweep             free the memory of removed and replaced documents
+  stats             print the properties of the index and of Redis
 
-The password comes from the environment: REDISCLI_AUTH.
+The environment variable REDISCLI_AUTH has the password of Redis.
 `
 
 func main() {
@@ -63,9 +65,9 @@ func main() {
 }
 
 // errUsage means that the arguments are wrong.
-var errUsage = errors.New("see the usage")
+var errUsage = errors.New("run neardup-redis -h for usage")
 
-// settings holds the flags.
+// settings has the flags.
 type settings struct {
 	addresses, user string
 	options         redis.Options
@@ -74,16 +76,16 @@ type settings struct {
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("no command: %w\n%s", errUsage, usage)
+		return fmt.Errorf("no command; %w\n%s", errUsage, usage)
 	}
 	var s settings
 	flags := flag.NewFlagSet("neardup-redis "+args[0], flag.ContinueOnError)
 	flags.StringVar(&s.addresses, "redis", "127.0.0.1:6379",
-		"`addresses` of some nodes of a cluster, with commas between, or of one server")
-	flags.StringVar(&s.user, "user", "", "`name` of the user of Redis")
-	flags.StringVar(&s.options.Name, "name", "", "`name` of the index: what its keys begin with")
-	flags.Func("k", "largest `distance` of near-duplicates, of a new index (default 7; with "+
-		"-bare 3)", func(text string) error {
+		"comma-separated `addresses` of nodes of a cluster, or the address of one server")
+	flags.StringVar(&s.user, "user", "", "`name` of the Redis user")
+	flags.StringVar(&s.options.Name, "name", "", "`name` of the index, the prefix of its keys")
+	flags.Func("k", "largest Hamming `distance` of near-duplicates in a new index (default 7, or "+
+		"3 with -bare)", func(text string) error {
 		k, err := strconv.Atoi(text)
 		switch {
 		case err != nil || k < 0 || k > 64:
@@ -95,14 +97,14 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return nil
 	})
 	flags.Int64Var(&s.options.Expected, "expected", 0,
-		"`number` of documents that a new index is for (default 1,000,000)")
+		"expected `number` of documents of a new index (default 1,000,000)")
 	flags.IntVar(&s.options.Replicas, "replicas", 0,
-		"`number` of replicas that must have each write (default 1; below 0: none, see "+
-			"docs/distributed.md)")
-	flags.BoolVar(&s.options.Bare, "bare", false, "fingerprints of any kind; no pages")
+		"`number` of replicas that must confirm each write (default 1 for a cluster, 0 for one "+
+			"server; below 0: none, see docs/distributed.md)")
+	flags.BoolVar(&s.options.Bare, "bare", false, "compare fingerprints of any kind, and no pages")
 	flags.BoolVar(&s.options.NoRestart, "no-restart", false,
-		"nothing restarts nodes by itself, so they need no AOF")
-	flags.DurationVar(&s.before, "before", 0, "of expire: the `age`")
+		"no supervisor restarts failed nodes, so they need no append-only file (AOF)")
+	flags.DurationVar(&s.before, "before", 0, "`age` of the documents that expire removes")
 	flags.SetOutput(io.Discard) // the error describes the wrong flag
 	err := flags.Parse(args[1:])
 	switch {
@@ -113,23 +115,23 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		flags.PrintDefaults()
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w: %w: neardup-redis -h", err, errUsage)
+		return fmt.Errorf("%w; %w", err, errUsage)
 	case !slices.Contains([]string{"dedup", "delete", "expire", "sweep", "stats"}, args[0]):
-		return fmt.Errorf("no command %q: %w\n%s", args[0], errUsage, usage)
+		return fmt.Errorf("unknown command %q; %w\n%s", args[0], errUsage, usage)
 	case args[0] == "expire" && s.before <= 0:
-		return fmt.Errorf("expire needs -before, a duration above 0: %w", errUsage)
+		return fmt.Errorf("expire requires -before with a duration above 0; %w", errUsage)
 	case args[0] == "delete" && flags.NArg() == 0:
-		return fmt.Errorf("delete needs a KEY: %w", errUsage)
+		return fmt.Errorf("delete requires a KEY; %w", errUsage)
 	case args[0] != "delete" && flags.NArg() > 0:
-		return fmt.Errorf("%s takes no %q: %w", args[0], flags.Arg(0), errUsage)
+		return fmt.Errorf("unexpected argument %q of %s; %w", flags.Arg(0), args[0], errUsage)
 	case s.options.Name == "":
-		return fmt.Errorf("which index? -name: %w", errUsage)
+		return fmt.Errorf("-name is required; %w", errUsage)
 	}
 	client := s.client(ctx)
 	defer client.Close()
-	if args[0] != "dedup" { // which alone makes one
+	if args[0] != "dedup" { // only dedup creates an index
 		if n, err := client.Exists(ctx, s.options.Name+":m").Result(); err == nil && n == 0 {
-			return fmt.Errorf("there is no index %q", s.options.Name)
+			return fmt.Errorf("no index %q in redis; dedup creates one", s.options.Name)
 		}
 	}
 	x, err := redis.Open(ctx, client, s.options)
@@ -178,12 +180,11 @@ const (
 	lineBytes = neardup.DefaultMaxBody/3*4 + 512<<10
 )
 
-// dedup checks the document of each line and answers with one line, as a server does, after the
-// verdict is durable. A program that waits for an answer before it sends more lines gets the
-// answer.
+// dedup checks the document of each line, and writes the verdict as a line after it is durable. It
+// does not wait for further lines before it answers, since the writer may wait for the answer.
 func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // without waiting for a read that does not end
+	defer cancel() // does not wait for a blocked read
 	items := ordered.New(ctx, runtime.GOMAXPROCS(0), batchLines,
 		func(p *ordered.Pipe[item]) error { return send(p, in, x.Signer()) })
 	for batch := []item(nil); ; {
@@ -203,14 +204,14 @@ func dedup(ctx context.Context, x *redis.Index, in io.Reader, out io.Writer) err
 	}
 }
 
-// item holds the document of a line.
+// item has the document of a line.
 type item struct {
 	index.Document
 	key    string
 	reason string // the reason of a skip
 }
 
-// send reads lines.
+// send reads lines and parses them in the pipe.
 func send(p *ordered.Pipe[item], in io.Reader, s *page.Signer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineBytes)
@@ -241,7 +242,7 @@ func itemOf(raw []byte, s *page.Signer) (i item) {
 	return i
 }
 
-// check answers items.
+// check checks the documents of items and writes their verdicts.
 func check(ctx context.Context, x *redis.Index, items []item, out io.Writer) error {
 	var docs []index.Document
 	for i := range items {

@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 		{"", []string{"sweep"}, []string{`"buckets":`}, ""},
 		{"", []string{"expire"}, nil, "-before"},
 		{"", []string{"expire", "-before", "1h"}, []string{`{"deleted":0}`}, ""},
-		{"", []string{"frobnicate"}, nil, "no command"},
+		{"", []string{"frobnicate"}, nil, "unknown command"},
 		{"", []string{"stats", "-k", "3"}, nil, "k = 7, not 3"},
 		{"", []string{"stats", "-k", "0"}, nil, "k = 7, not 0"},
 		{"", []string{"delete", "-name", "crawk", "c"}, nil, `no index "crawk"`},
@@ -84,8 +84,8 @@ func TestCommands(t *testing.T) {
 		}
 	}
 
-	// a caller that waits for each answer before it sends more must get it; a signal must end the
-	// command although its input continues
+	// A caller can wait for each answer before it sends more. A signal must end the command before
+	// the end of its input.
 	in, question := io.Pipe()
 	answer, out := io.Pipe()
 	ctx, interrupt := context.WithCancel(t.Context())
