@@ -41,9 +41,9 @@ type Options struct {
 	// block of bits has fewer values. Use about one group per million fingerprints. Default: 16.
 	Groups int
 
-	// MemoryBytes bounds the memory of a worker for one group of Pairs, 24 bytes per
-	// fingerprint, or for the edges of Components. A larger group is ErrMemory; edges that
-	// exceed it go through temporary files. Default 1 GiB, at least 16 MiB.
+	// MemoryBytes bounds the memory of a worker for one group of Pairs, at 24 bytes per
+	// fingerprint, or for the edges of Components. If a group needs more, Pairs fails with
+	// ErrMemory. Other edges are in temporary files. Default: 1 GiB. Minimum: 16 MiB.
 	MemoryBytes int64
 }
 
@@ -96,10 +96,10 @@ func init() {
 	})
 }
 
-// errData means that the runner passed data other than the data that it received.
+// errData means that a runner passed damaged data to a transform.
 var errData = errors.New("beam: broken data")
 
-// packed holds fingerprints of 8 bytes each, in little-endian order.
+// packed returns fingerprints in 8 bytes each, in little-endian order.
 func packed(fps []fp) []byte {
 	data := make([]byte, 0, 8*len(fps))
 	for _, f := range fps {
@@ -124,7 +124,7 @@ func unpacked(data []byte) ([]fp, error) {
 type tables struct {
 	N    int // tables
 	Step int // bits from one block to the next
-	Bits int // the number of bits of the group number, at most Step
+	Bits int // bits of the number of a group, at most Step
 }
 
 func tablesFor(k, groups int) tables {

@@ -298,14 +298,14 @@ func TestGroupsOfSeveralBundles(t *testing.T) {
 	}
 }
 
-// TestBrokenBlobs tests that damaged blobs give an error, and never a panic.
+// TestBrokenBlobs tests that damaged blobs cause an error or other fingerprints, but no panic.
 func TestBrokenBlobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 	blob := blobsOfGroups(t, &distribute{Tables: tablesFor(3, 1)},
 		[]fp{1, 2, 3, 1 << 40, 1 << 63})[0][0]
 	if got, err := appendFingerprints(nil, blob); err != nil ||
 		!slices.Equal(got, []fp{1, 2, 3, 1 << 40, 1 << 63}) {
-		t.Fatalf("a whole blob gives %v, %v", got, err)
+		t.Fatalf("an undamaged blob has %v, %v", got, err)
 	}
 	for n := 1; n < 4; n++ {
 		if _, err := appendFingerprints(nil, blob[:n]); !errors.Is(err, errData) {
@@ -345,8 +345,7 @@ func TestTables(t *testing.T) {
 				for table := range tb.N {
 					a, b := tb.turned(table, f), tb.turned(table, g)
 					if tb.back(table, a) != f || tb.tableOf(tb.key(table, tb.group(a))) != table {
-						t.Fatalf("k = %d, %d groups: table %d turns %v so that it is lost", k,
-							groups, table, f)
+						t.Fatalf("k = %d, %d groups: table %d turns %v wrongly", k, groups, table, f)
 					}
 					if tb.group(a) == tb.group(b) && tb.first(table, f, g) {
 						firsts++
@@ -365,18 +364,18 @@ func TestTables(t *testing.T) {
 // goroutine, the panic would end the process.
 func TestEmittersThatPanic(t *testing.T) {
 	fps := []fp{0, 1, 2, 3}
-	failing := errors.New("behind")
+	failing := errors.New("a later step failed")
 	tables := tablesFor(1, 1)
 	blobs := blobsOfGroups(t, &distribute{Tables: tables}, fps)[0]
 	j := joinGroup{tables, Options{MaxDistance: 1, MemoryBytes: 16 << 20}}
 	if err := j.ProcessElement(t.Context(), 0, eachOf(blobs),
-		func(Pair) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "behind") {
+		func(Pair) { panic(failing) }); err == nil || !strings.Contains(err.Error(), "later step") {
 		t.Errorf("joinGroup: %v", err)
 	}
 	s := scanBatch{MaxDistance: 1}
 	if err := s.ProcessElement(t.Context(), window.GlobalWindow{}, Batch{fps},
 		eachOf([]Batch{{slices.Clone(fps)}}), func(Match) { panic(failing) }); err == nil ||
-		!strings.Contains(err.Error(), "behind") {
+		!strings.Contains(err.Error(), "later step") {
 		t.Errorf("scanBatch: %v", err)
 	}
 }

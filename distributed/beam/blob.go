@@ -88,7 +88,7 @@ func appendChunk(dst []fp, chunk []byte) ([]fp, error) {
 // A bitWriter appends bits, the lowest first, from a byte boundary on.
 type bitWriter struct {
 	data []byte
-	used int // bits of the last byte; 0: all
+	used int // bits of the last byte that are used; 0 means all
 }
 
 func (w *bitWriter) write(value uint64, width int) {

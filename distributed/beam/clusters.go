@@ -84,8 +84,8 @@ func (c *contract) FinishBundle(_ context.Context, emit func(int, []byte)) error
 	return err
 }
 
-// unite computes the members of components by rounds of large and small stars (Kiveris et al., SoCC
-// 2014), until a round changes nothing.
+// unite computes the members of components with the alternating algorithm: rounds of large and
+// small stars, until a round changes nothing (Kiveris et al., SoCC 2014).
 type unite struct{ Memory int64 }
 
 func (u *unite) ProcessElement(
@@ -157,8 +157,8 @@ func edgesOf(blobs func(*[]byte) bool) iter.Seq2[[]edge, error] {
 	}
 }
 
-// ascending sorts edges by the other end and then by the node, since the sort is stable. Edges that
-// do not fit in memory are in temporary files until the caller iterates over them.
+// ascending sorts edges by the node, then by the other end, with two stable sorts. Edges that do
+// not fit in memory are in temporary files until the caller iterates over them.
 func (u *unite) ascending(
 	ctx context.Context, edges iter.Seq2[[]edge, error],
 ) (iter.Seq2[[]edge, error], error) {
@@ -180,8 +180,8 @@ func (u *unite) ascending(
 	return edges, nil
 }
 
-// stars yields the results of f for the distinct ascending edges, each with the smallest of its
-// node and the node's neighbors. first is true for the first edge of a node.
+// stars yields the results of of for the distinct edges, which must be sorted. least is the
+// smallest of the node and its neighbors. first is true for the first edge of a node.
 func stars(
 	edges iter.Seq2[[]edge, error], of func(out []edge, e edge, least uint64, first bool) []edge,
 ) iter.Seq2[[]edge, error] {

@@ -23,7 +23,7 @@ var graphs = []struct {
 	{"nothing", 1, nil},
 }
 
-// TestComponentsAreUnionFind compares the rounds with a simple search for components. Some edges
+// TestComponentsAreUnionFind compares the members with a simple search for components. Some edges
 // are repeated, and some graphs do not fit in memory.
 func TestComponentsAreUnionFind(t *testing.T) {
 	seed := testenv.Seed(t)

@@ -43,8 +43,8 @@ const (
 	JSONL Format = "jsonl" // one object per line with the string field "fingerprint"
 )
 
-// ErrFormat means that a format is unknown, or that a file does not have its format.
-var ErrFormat = errors.New("beam: not of the format")
+// ErrFormat means that a format is unknown, or that a file does not have the given format.
+var ErrFormat = errors.New("beam: wrong format")
 
 // Read reads the fingerprints of files as a PCollection<Batch>. A name may be a pattern. It may
 // have a scheme if the program imports the package of beam/io/filesystem for it. Files are read in
@@ -80,8 +80,8 @@ func (d *divide) ProcessElement(
 	ctx context.Context, file fileio.FileMetadata, emit func(shard),
 ) error {
 	if d.Format == U64LE && file.Size%8 != 0 {
-		return fmt.Errorf("%w: %s has %d bytes, which is no multiple of 8", ErrFormat,
-			file.Path, file.Size)
+		return fmt.Errorf("%w: %s has %d bytes, want a multiple of 8", ErrFormat, file.Path,
+			file.Size)
 	}
 	in, err := open(ctx, file.Path)
 	if err != nil {
@@ -244,7 +244,7 @@ func Write(s beam.Scope, name string, files int, lines beam.PCollection) {
 		beam.GroupByKey(s, beam.Flatten(s, blobs, empty)))
 }
 
-// everyFile makes the files without lines.
+// everyFile emits each file once, so that files without lines are written too.
 func everyFile(files int, emit func(int, []byte)) {
 	for file := range files {
 		emit(file, nil)

@@ -94,7 +94,7 @@ func TestBadFiles(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{"a number cut off", U64LE, "123456789", ErrFormat, "9 bytes"},
+		{"a truncated number", U64LE, "123456789", ErrFormat, "9 bytes"},
 		{"no fingerprint", Lines, "00000000000000ff\nnonsense\n", ErrFormat, "line at 17"},
 		{"no JSON", JSONL, "{\"fingerprint\":\"00000000000000ff\"}\nnonsense\n",
 			ErrFormat, "line at 35"},

@@ -161,9 +161,9 @@ func (j *joinGroup) ProcessElement(
 	return set.Each(ctx, selfjoin.Options{MaxDistance: j.Options.MaxDistance}, found)
 }
 
-// emitting lets goroutines emit, one at a time. Beam's emitters panic if a later transform fails.
-// In a goroutine, the panic would end the process instead of the bundle. After the first panic,
-// nothing is emitted.
+// emitting allows one goroutine at a time to emit. Beam's emitters panic if a later transform
+// fails. In a goroutine, the panic would end the process instead of the bundle. After the first
+// panic, nothing is emitted.
 type emitting struct {
 	mu  sync.Mutex
 	err error

@@ -21,7 +21,7 @@ func init() {
 }
 
 // Scan compares a collection with queries, each a PCollection<Batch>, as in section 3.3 of the
-// paper. Every worker holds the queries in memory, at about 100 bytes per query and filters, and
+// paper. Every worker keeps the queries in memory, at about 100 bytes per query and filters, and
 // passes over the collection once. Scan returns a PCollection<Match>: for each fingerprint of the
 // collection, all distinct queries within MaxDistance bits. A repeated fingerprint has repeated
 // matches.
@@ -70,15 +70,15 @@ func (s *scanBatch) ProcessElement(
 	return out.err
 }
 
-// queries holds queries that are prepared for comparison.
+// queries has queries that are prepared for comparison.
 type queries struct {
 	*scan.Queries
 	distinct []fp
 	sum      [sha256.Size]byte
 }
 
-// lately holds the queries that were prepared last, as long as a bundle of this process uses them.
-// The bundles share the memory.
+// lately has the queries that were prepared last, as long as a bundle of this process uses them, so
+// that bundles share their memory.
 var lately struct {
 	sync.Mutex
 	queries weak.Pointer[queries]

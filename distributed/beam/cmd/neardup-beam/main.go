@@ -27,11 +27,12 @@ const usage = `usage: neardup-beam pairs    [-k 3] -o FILE [flags] FILES...
        neardup-beam clusters [-k 3] -o FILE [flags] FILES...
        neardup-beam scan     [-k 3] -o FILE [flags] -queries FILES FILES...
 
-It reads fingerprints from FILES, which are names and patterns that the workers can open, and
-writes lines of JSON: pairs as "neardup pairs" does, without IDs and keys, members of clusters with the
-smallest fingerprint of each, and matches of queries. -runner is prism, which is in this
-process, flink, spark or universal, with -endpoint. docs/distributed.md says more. Flags
-of Beam, and these:
+Read fingerprints from FILES, and write JSON Lines to FILE: pairs as "neardup
+pairs" prints them, without IDs and keys; or members of clusters, each with the
+smallest fingerprint of its cluster; or matches of queries. FILES are names and
+patterns of files that the workers can open. -runner is prism (in this process),
+or flink, spark or universal with -endpoint. See docs/distributed.md. The flags
+of neardup-beam and of Beam are:
 
 `
 
@@ -49,7 +50,7 @@ func main() {
 	}
 }
 
-// job holds the flags.
+// job has the flags.
 type job struct {
 	neardup.Options
 	format, queries, output string
@@ -60,9 +61,9 @@ var asked job
 
 func init() {
 	flag.IntVar(&asked.MaxDistance, "k", 3, "largest Hamming `distance`")
-	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups of a table, a power of two: one "+
-		"for each million fingerprints is good (default 16)")
-	flag.Func("memory", "memory in `MiB` of a worker for a group or a graph (default 1024)",
+	flag.IntVar(&asked.Groups, "groups", 0, "`number` of groups per table, a power of two: about "+
+		"one group per million fingerprints (default 16)")
+	flag.Func("memory", "memory in `MiB` of a worker for a group or for clusters (default 1024)",
 		func(text string) error {
 			n, err := strconv.ParseInt(text, 10, 64-20)
 			asked.MemoryBytes = n << 20
@@ -71,10 +72,10 @@ func init() {
 	flag.StringVar(&asked.format, "format", string(neardup.U64LE),
 		"`format` of the files: u64le, fingerprints or jsonl")
 	flag.StringVar(&asked.queries, "queries", "",
-		"for scan: `files` of the queries, of the same format")
-	flag.StringVar(&asked.output, "o", "", "`file` to write, or what the names of some begin with")
+		"`files` of the queries of scan, in the same format")
+	flag.StringVar(&asked.output, "o", "", "`file` to write, or prefix of the files with -files")
 	flag.IntVar(&asked.files, "files", 1,
-		"`number` of files to write: FILE-00000-of-00004 and so on")
+		"`number` of files to write, named FILE-00000-of-00004 and so on")
 	flag.Usage = func() {
 		fmt.Fprint(os.Stderr, usage)
 		flag.PrintDefaults()
@@ -82,7 +83,7 @@ func init() {
 }
 
 // errUsage means that the arguments are wrong.
-var errUsage = errors.New("see neardup-beam -h")
+var errUsage = errors.New("run neardup-beam -h for usage")
 
 func run(args []string) error {
 	if len(args) == 0 {
@@ -93,7 +94,7 @@ func run(args []string) error {
 		return err
 	}
 	if flag.NArg() == 0 || asked.output == "" {
-		return fmt.Errorf("want -o FILE, and files to read: %w", errUsage)
+		return fmt.Errorf("-o FILE and files to read are required; %w", errUsage)
 	}
 	if *runners.Runner == "" {
 		*runners.Runner = "prism"
@@ -101,9 +102,9 @@ func run(args []string) error {
 	if *runners.Runner == "prism" {
 		log.SetupLogging("warn", log.LogKind)
 		if os.Getenv("GOGC") == "" {
-			// Prism holds all shuffled data in memory, in large pieces, so garbage is collected
-			// early. These bytes prevent constant collections while there is little data. Their
-			// pages are never touched.
+			// Prism keeps all shuffled data in memory, so garbage is collected early. The ballast
+			// prevents constant collections of a small heap. It takes no memory, since it is never
+			// touched.
 			ballast := make([]byte, 256<<20)
 			defer runtime.KeepAlive(ballast)
 			debug.SetGCPercent(15)
@@ -143,11 +144,12 @@ func pipeline(name string, files []string) (p *beam.Pipeline, err error) {
 		found = neardup.Clusters(s, asked.Options, read(files...))
 	case "scan":
 		if asked.queries == "" {
-			return nil, fmt.Errorf("scan wants -queries: %w", errUsage)
+			return nil, fmt.Errorf("scan requires -queries; %w", errUsage)
 		}
 		found = neardup.Scan(s, asked.Options, read(asked.queries), read(files...))
 	default:
-		return nil, fmt.Errorf("%q is neither pairs, clusters nor scan: %w", name, errUsage)
+		return nil, fmt.Errorf("unknown command %q, want pairs, clusters or scan; %w", name,
+			errUsage)
 	}
 	neardup.Write(s, asked.output, asked.files, neardup.JSON(s, found))
 	return p, nil

@@ -58,7 +58,7 @@ func TestPairsEqualNeardup(t *testing.T) {
 		t.Errorf("%d pairs, want %d", len(got), len(want))
 	}
 	if len(want) < 1000 {
-		t.Errorf("there are no pairs: %s", want)
+		t.Errorf("too few pairs: %s", want)
 	}
 }
 
@@ -109,6 +109,6 @@ func TestBadArguments(t *testing.T) {
 
 func TestMemoryIsANumber(t *testing.T) {
 	if err := flag.Set("memory", "12abc"); err == nil {
-		t.Error("12abc is a memory")
+		t.Error("12abc was accepted")
 	}
 }
