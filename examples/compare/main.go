@@ -1,10 +1,10 @@
-// Command compare measures what deduplicates generated pages: a set of digests in memory, one in
-// Redis, a Bloom filter, and neardup. Of every four pages of 400 words two are new, one equals an
-// earlier page, and one differs from an earlier page in 6 words.
+// Command compare measures methods of deduplication with generated pages: a set of digests in
+// memory, a set of digests in Redis, a Bloom filter, and neardup. Of every four pages of 400 words,
+// two are new, one is equal to an earlier page, and one differs from an earlier page in 6 words.
 //
 //	go run ./compare -n 100000
 //
-// It starts redis-server if that is installed. Bytes per new page are the growth of the heap, of
+// It starts redis-server if it is installed. Bytes per new page are the growth of the heap, of
 // the memory that Redis reports, of the filter, and of the index on disk.
 package main
 
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// pages returns pages i to end-1. The same numbers give the same pages.
+// pages returns pages i to end-1. The content of a page depends only on its number.
 func pages(i, end int) (made []neardup.Page) {
 	for ; i < end; i++ {
 		original := i
