@@ -1,6 +1,6 @@
 // Package beam finds near-duplicates among fingerprints with Apache Beam: all pairs of a
 // collection, its clusters, and the matches of many queries. It runs on Flink, Spark or Dataflow,
-// or on one machine with Prism. If the fingerprints fit on one machine, `neardup pairs` needs less:
+// or on one machine with Prism. If the fingerprints fit on one machine, `neardup pairs` is faster:
 // see docs/distributed.md.
 //
 // Pairs and Scan are exact. They return every pair of different fingerprints within the distance

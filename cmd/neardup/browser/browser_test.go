@@ -299,7 +299,7 @@ func TestPages(t *testing.T) {
 	}
 	b := newTab(t, address)
 
-	b.visit("overview", address, "documents stored", "duplicate", "documents, by --archive")
+	b.visit("overview", address, "documents stored", "duplicate", "documents, from --archive")
 
 	// The pages can be used with the keyboard. The first tab stop is the link to the content.
 	b.run(chromedp.KeyEvent(kb.Tab))

@@ -1,7 +1,7 @@
-// Package bench measures an index on this machine. It compares the index with the paper's tables,
-// held in memory as sorted arrays (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web
-// Crawling", WWW 2007, section 3). Before queries are timed, answers are compared with the
-// answers of a full scan. The data is the same on every machine.
+// Package bench measures an index on this machine, and the tables of the paper as sorted arrays in
+// memory (Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007,
+// section 3). Before queries are timed, some answers are compared with the answers of a full scan.
+// The data is the same on every machine.
 package bench
 
 import (

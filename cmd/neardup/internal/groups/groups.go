@@ -43,7 +43,7 @@ type ClusterLine struct {
 	Others    []ClusterMember `json:"others"`
 }
 
-// Cluster is a set of near-duplicates, which may be larger than memory.
+// Cluster is a set of near-duplicates, which need not fit in memory.
 type Cluster struct {
 	Documents int
 	Members   iter.Seq2[ClusterMember, error] // the first one is the document that is kept
