@@ -120,14 +120,14 @@ func (s *serving) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--checkpoints: %w", err)
 		}
 	}
+	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	connections := min(maxConnections, osprocess.HostFiles(osprocess.OpenFilesLimit()))
 	if connections < maxConnections {
-		s.call.logf("at most %d connections are open at a time, because the limit of open files "+
-			"is low; raise it (ulimit -n) for up to %d connections", connections, maxConnections)
+		log.Warn("few connections can be open at a time, because the limit of open files is low: "+
+			"raise it (ulimit -n)", "connections", connections, "default", maxConnections)
 	}
 	o := s.indexes.options("", false)
 	o.Bare = s.indexes.exist() // an existing index can be bare, a new index is for pages
-	log := slog.New(slog.NewJSONHandler(s.call.err, nil))
 	ended := make(chan error, 1)
 	end := func(err error) { // keeps the first error
 		select {

@@ -272,7 +272,7 @@ func TestServeFewOpenFiles(t *testing.T) {
 	}
 	wg.Wait()
 	if s.end(syscall.SIGTERM); !strings.Contains(s.said.String(),
-		"at most 11 connections are open at a time") {
+		`"connections":11,`) {
 		t.Error(s.said)
 	}
 }
