@@ -29,7 +29,7 @@ func checkAndSave(
 		return err // no verdict
 	}
 	if v.Status == neardup.Duplicate {
-		return nil // v.Of is like this page
+		return nil // v.Of is like this page; if v.Removed, delete your earlier copy of url
 	}
 	// Unchanged too: the last run may have died before it saved
 	if err := save(url, body); err != nil {
