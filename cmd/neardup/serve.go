@@ -213,8 +213,8 @@ func (s *serving) pages(
 		o.Texts = texts
 	}
 	if left := texts.Left(); left > 0 {
-		s.call.logf("--archive: the words of %d documents are not shown: the limit is %d documents",
-			left, archive.MaxDocuments)
+		s.opts.Log.Warn("--archive: the words of some documents are not shown", "documents", left,
+			"limit", archive.MaxDocuments)
 	}
 	return view.New(x, o), texts, nil
 }
