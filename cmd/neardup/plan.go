@@ -14,9 +14,8 @@ import (
 
 func planCommand(a *app) *cobra.Command {
 	c := a.command(&cobra.Command{
-		Use: "plan [flags]",
-		Short: "Print the designs of tables, their estimated costs, and the design that an " +
-			"index chooses",
+		Use:     "plan [flags]",
+		Short:   "Print the designs of tables with estimated costs, and mark the chosen design",
 		Example: `  neardup plan --documents 8e9 --max-distance 3`,
 		Args:    noArgs,
 	})
