@@ -289,7 +289,8 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.store.Close())
 }
 
-// Sync makes all earlier writes durable. It is needed only with NoSync.
+// Sync makes all earlier writes durable. It is needed only with NoSync. Errors: ErrFailed,
+// ErrClosed and the error of the context.
 func (x *Index) Sync(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
 		return err
@@ -323,9 +324,9 @@ var (
 	// of Pairs or Clusters is not in 0..64.
 	ErrDistance = fault.ErrDistance
 
-	// ErrNoText: Fingerprint, Shingles and Tokens of a document are 0. An Analyzer returns this for
-	// every text without tokens, so all such documents would match each other. If the index records
-	// no fingerprint.Analyzer, it stores the document as the fingerprint 0.
+	// ErrNoText: the document has no text: its Fingerprint, Shingles and Tokens are 0. All such
+	// documents would match each other. An index that records no fingerprint.Analyzer stores such a
+	// document, as the fingerprint 0.
 	ErrNoText = fault.ErrNoText
 
 	// ErrTooLarge: a key, a scope, the Tokens of a document or a batch is over its limit.
@@ -521,10 +522,13 @@ func (x *Index) StoreStats() StoreStats {
 // to another disk.
 //
 // If Checkpoint returns nil, dir is durable. After an error, dir is as it was before the call.
-// After a crash, Open refuses an incomplete checkpoint. Concurrent checkpoints are serialized.
+// After a crash, dir is complete, or it is empty or does not exist. The directory
+// dir + ".incomplete" may then remain; remove it before the next call with this dir. Concurrent
+// checkpoints are serialized.
 //
-// Errors: fs.ErrExist if dir is not empty or is inside the directory of the index, ErrClosed,
-// ErrFailed, and the errors of the context and of the file system.
+// Errors: fs.ErrExist if dir is not empty or is inside the directory of the index, or if
+// dir + ".incomplete" exists; ErrClosed, ErrFailed, and the errors of the context and of the file
+// system.
 func (x *Index) Checkpoint(ctx context.Context, dir string) error {
 	if err := x.begin(ctx); err != nil {
 		return err
