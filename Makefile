@@ -27,6 +27,7 @@ bench: ## the figures of README.md for 10 million fingerprints (4 min)
 
 docs: ## generated reference pages (10 s)
 	go test ./cmd/neardup -run TestReference -update
+	go test ./cmd/neardup/internal/server -run HTTPReference -update
 
 ci: ## everything that a pull request has to pass (13 min)
 	.ci/run
