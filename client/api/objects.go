@@ -26,7 +26,7 @@ type Document struct {
 	Kind        string  `json:"kind,omitempty" doc:"html or text, for content and body, if it is known"`
 
 	Fingerprint *fingerprint.Fingerprint     `json:"fingerprint,omitempty" doc:"fingerprint of a page that is already analyzed"`
-	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero" doc:"fingerprint of the word order"`
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero" doc:"shingle signature"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero" doc:"hash of all words in order"`
 	Tokens      int                          `json:"tokens,omitempty" doc:"length in words"`
 
@@ -65,8 +65,8 @@ type Stored struct {
 	KeyBytes    []byte                       `json:"keyBytes,omitempty" doc:"key that is not UTF-8"`
 	Distance    int                          `json:"distance" doc:"bits in which the fingerprints differ; 0 for a document that was not searched for"`
 	ID          uint64                       `json:"id,omitempty" doc:"number of the document; no other document ever gets it"`
-	Fingerprint fingerprint.Fingerprint      `json:"fingerprint" doc:"first fingerprint"`
-	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero" doc:"fingerprint of the word order"`
+	Fingerprint fingerprint.Fingerprint      `json:"fingerprint" doc:"fingerprint of the document"`
+	Shingles    fingerprint.ShingleSignature `json:"shingles,omitzero" doc:"shingle signature"`
 	Digest      fingerprint.Digest           `json:"digest,omitzero" doc:"hash of all words in order"`
 	Tokens      int                          `json:"tokens,omitempty" doc:"length in words"`
 	Scope       string                       `json:"scope,omitempty" doc:"scope of the document"`
