@@ -31,7 +31,7 @@ const (
 // Verdict is the answer of Check for a page. Its fields:
 //
 //	Status  Status
-//	Of      index.Match // nearest stored page; for Unchanged and Changed, the earlier version
+//	Of      index.Match // nearest matching page; for Unchanged and Changed, the earlier version
 //	Near    bool        // Of is near enough for a Duplicate: the change is small
 //	Removed bool        // for a Duplicate: the earlier version of its URL was removed
 //	Reason  string      // why the page is Skipped, such as "no text" or "not text: image/png"
@@ -61,7 +61,10 @@ var _ Checker = (*Index)(nil)
 //
 // Two pages match by the rule of index.CheckAndAdd, which has three conditions. Their fingerprints
 // are within k bits. Their fingerprints and shingle signatures together are within a limit that
-// depends on the length. Neither page has more than 1.3 times as many words as the other.
+// depends on the length. Neither page has more than 1.3 times as many words as the other. For pages
+// of one site, index.Options.SiteTexts adds a condition.
+//
+// Check returns the errors of index.CheckAndAdd, and index.ErrMismatch if the index has no Signer.
 func (x *Index) Check(ctx context.Context, p Page) (Verdict, error) {
 	verdicts, err := x.CheckBatch(ctx, []Page{p})
 	if err != nil {
@@ -80,7 +83,8 @@ func (x *Index) CheckBatch(ctx context.Context, pages []Page) ([]Verdict, error)
 	return check.Pages(ctx, x.signer, x.maxBody, pages, x.CheckDocuments)
 }
 
-// CheckDocuments is CheckBatch for pages that are already analyzed.
+// CheckDocuments is CheckBatch for pages that are already analyzed. It also returns
+// index.ErrTooLarge and index.ErrNoText, and does not need a Signer.
 func (x *Index) CheckDocuments(ctx context.Context, docs []index.Document) ([]Verdict, error) {
 	found, err := x.CheckAndAddBatch(ctx, docs)
 	verdicts := make([]Verdict, len(found))

@@ -61,9 +61,8 @@ type Options struct {
 	// since pages also have a shingle signature and a length. Its Analyzer is the Signer's name.
 	Index index.Options
 
-	// Compaction determines when the index is compacted in the background while it is open. With
-	// the zero Policy, a compaction starts when the documents added since the last one are at least
-	// a million, and at least a quarter of the packed fingerprints.
+	// Compaction determines when the index is compacted in the background while it is open, and
+	// which documents expire. The zero Policy is the default: no document expires.
 	Compaction compaction.Policy
 }
 

@@ -23,8 +23,8 @@ type Answer struct {
 }
 
 // QueryBatch answers queries on all cores and yields the answers in the order of the queries. All
-// answers describe one snapshot. QueryBatch yields the first error and stops. The index must not be
-// closed within the loop.
+// answers describe one snapshot. QueryBatch yields the first error and stops. The errors are the
+// same as for Query. The index must not be closed within the loop.
 //
 // If the blocks of the index are not in memory, reading them one by one may take longer than a
 // sequential pass over the index. QueryBatch then compares up to a million queries at a time with

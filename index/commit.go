@@ -21,9 +21,9 @@ import (
 // others get its ID.
 //
 // Add returns when the batch is as durable as Options.Durability requires. Errors: ErrTooLarge,
-// ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, and the error of the context. After an error, no
-// document is stored, with one exception: if the disk failed during the commit, the batch may be
-// stored, and the next write returns ErrFailed.
+// ErrNoText, ErrReadOnly, ErrFailed, ErrClosed, ErrCorrupt, and the error of the context. After an
+// error, no document is stored, with one exception: if the disk failed during the commit, the batch
+// may be stored, and the next write returns ErrFailed.
 func (x *Index) Add(ctx context.Context, docs ...Document) error {
 	if err := x.beginWrite(ctx); err != nil {
 		return err

@@ -175,8 +175,8 @@ type Expiry struct {
 	// stores a document again, even if nothing has changed.
 	MaxAge time.Duration
 
-	// MaxDocuments is the largest number of documents. The documents that were stored first are
-	// removed first.
+	// MaxDocuments is the largest number of documents. The documents that were least recently
+	// stored are removed first.
 	MaxDocuments uint64
 }
 

@@ -147,7 +147,8 @@ func documentOf(r store.Record) Document {
 	}
 }
 
-// Get returns the document that has a key.
+// Get returns the document that has a key. Errors: ErrClosed, ErrCorrupt and the error of the
+// context.
 func (x *Index) Get(ctx context.Context, key string) (d Document, found bool, err error) {
 	if err := x.begin(ctx); err != nil {
 		return Document{}, false, err

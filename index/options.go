@@ -18,9 +18,9 @@ import (
 // index if it does not exist. Open returns an error for a negative value, unless the comment of the
 // field defines it.
 type Options struct {
-	// MaxDistance is k, the largest distance of a query. For an existing index, it must equal the k
-	// of the index. Only compaction.Run changes k. 0: the k of the index, or 3 for a new index.
-	// Exact: only equal fingerprints match.
+	// MaxDistance is k, the largest distance of a query in bits, at most 16. For an existing index,
+	// it must equal the k of the index. Only compaction.Run changes k. 0: the k of the index, or 3
+	// for a new index. Exact: only equal fingerprints match.
 	MaxDistance int
 
 	// ExpectedDocuments is used to choose the plan of a new index. 0: ten million.
@@ -108,7 +108,7 @@ type Options struct {
 	// KeepDuplicates makes CheckAndAdd store a duplicate as well.
 	KeepDuplicates bool
 
-	// MustExist makes Open return an error if the index does not exist.
+	// MustExist makes Open return fs.ErrNotExist if the index does not exist.
 	MustExist bool
 
 	// ReadOnly makes all writes return ErrReadOnly. The index must exist, and no other process may

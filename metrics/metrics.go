@@ -2,7 +2,8 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector(x))
 //
-// The values come from index.Index.Stats and index.Index.StoreStats.
+// The values come from index.Index.Stats and index.Index.StoreStats. docs/operations.md lists the
+// metrics.
 package metrics
 
 import (
