@@ -15,8 +15,9 @@ import (
 // files are copied.
 //
 // The directory dir must be empty or must not exist. Checkpoint writes to dir + ".incomplete",
-// which must not exist, and renames it at the end, so dir is complete once it contains files.
-// After an error, dir is empty or does not exist. A crash can leave dir + ".incomplete".
+// which must not exist, and renames it at the end, so dir is complete once it contains files, and
+// durable once Checkpoint has returned nil. After an error, dir is empty or does not exist. A crash
+// can leave dir + ".incomplete".
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	select {
 	case s.checkpoints <- struct{}{}:

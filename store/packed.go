@@ -335,7 +335,7 @@ func (p *PackedTable) locate(fp uint64) (i, at int, found bool, err error) {
 // packedBlocks yields the packed blocks of a table in order, from the block that contains a given
 // fingerprint, or would contain it. It reads them from disk and does not add them to the arena. A
 // block is valid until the next one. packedBlocks yields an error if a block is missing, or is not
-// in the directory.
+// in the directory. So a loop that ends without an error has read every fingerprint.
 func (v *View) packedBlocks(table int, first uint64) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
 		if len(v.packed) == 0 {

@@ -120,10 +120,10 @@ func TestDecodeInvalidIDs(t *testing.T) {
 	last := len(swapped) - 2
 	swapped[last], swapped[last-2] = swapped[last-2], swapped[last]
 	for what, value := range map[string]string{
-		"IDs do not ascend": string(swapped),
-		"empty":             "",
-		"unknown codec":     "\x03\x01\x01\x01",
-
+		"IDs do not ascend":    string(swapped),
+		"empty":                "",
+		"codec 3":              "\x03\x01\x01\x01",
+		"codec 4":              "\x04\x01",
 		"ID 0":                 "\x01\x00",
 		"an ID twice":          "\x01\x05\x00",
 		"a truncated varint":   "\x01\x80",

@@ -8,7 +8,7 @@ import (
 // defaultBytes is the size of a block in the paper (section 3.2).
 const defaultBytes = 1024
 
-// With maxBytes, the lengths inside a block need at most two bytes.
+// maxBytes is small enough for lengths inside a block to have two bytes.
 const minBytes, maxBytes = 64, 1 << 15
 
 // Options configures a Writer.
