@@ -316,7 +316,7 @@ func (x *Index) writeTables(batch *store.Batch, docs []*Document) {
 }
 
 // announce adds a change to the filters and the removed IDs, before it becomes visible. So an entry
-// that a filter rules out is in no snapshot.
+// that a filter rules out is in no snapshot so far.
 func (x *Index) announce(c *change) {
 	s := x.state.Load()
 	if len(c.remove) > 0 {

@@ -180,8 +180,8 @@ type Expiry struct {
 	MaxDocuments uint64
 }
 
-// Expire goes below a bound by 1/expirySlack of the bound. So a call that removes documents removes
-// many of them, and most calls remove none.
+// expirySlack is how far Expire goes below a bound: by 1/expirySlack of the bound. So a call that
+// removes documents removes many of them, and most calls remove none.
 const expirySlack = 100
 
 // Expire removes documents until the index is within the bounds. If any document is older than

@@ -189,7 +189,7 @@ const (
 	changingOwner    = 1 << 40
 )
 
-// The cache takes at most 1/shingleShare of Options.CacheBytes, in addition to CacheBytes.
+// shingleShare limits the cache to 1/shingleShare of Options.CacheBytes, in addition to CacheBytes.
 const shingleShare = 16
 
 const (

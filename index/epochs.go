@@ -166,8 +166,8 @@ type state struct {
 	live   []liveEpoch // commits write to the last
 	keys   *filter.KeySet
 
-	// A view that is opened after the state was replaced shows no write from this position on. 0:
-	// the state was not replaced.
+	// A view of the state that is opened after the state was replaced shows no write from this
+	// position on. 0: the state was not replaced.
 	replacedAt atomic.Uint64
 }
 

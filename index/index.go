@@ -372,7 +372,7 @@ var ErrPlan = plan.ErrUnusable
 //	Expired          uint64 // documents that Expire has removed since Open
 //	CrowdedTexts     uint64 // texts that are duplicates of the most crowded document; 0: none
 //	Crowded          string // the most crowded document, and what to do. "": none
-//	CacheShort       string // sufficient cache size, if it is too small for the packed tables
+//	CacheShort       string // sufficient size of the cache. "": the packed tables fit in it
 type Stats = match.Stats
 
 // Stats returns statistics of the index. It is fast, so it can be called often. After Close, it

@@ -310,7 +310,8 @@ type joinPart struct {
 	ends []uint64 // the end of each fingerprint's IDs
 }
 
-// read reads the entries of table 0 from first to last. about is their approximate number.
+// read reads the entries of table 0 from first to last, without removed IDs. about is the
+// approximate number of fingerprints.
 func (s *joinPart) read(ctx context.Context, v *store.View, first, last uint64, about int) error {
 	s.fps = make([]fingerprint.Fingerprint, 0, about+about/64)
 	s.ids, s.ends = make([]uint64, 0, cap(s.fps)), make([]uint64, 0, cap(s.fps))
