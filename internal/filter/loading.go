@@ -26,7 +26,7 @@ func (l *Loading) Start(load func(context.Context) error, done func(error)) {
 	}()
 }
 
-// Wait waits until the loading ends. It returns the error of ctx.
+// Wait waits until the loading ends. If ctx ends first, it returns the error of ctx.
 func (l *Loading) Wait(ctx context.Context) error {
 	if l.done == nil {
 		return nil

@@ -15,8 +15,8 @@ const (
 	mostCandidates = 64
 
 	// With fewer than fewestOfSite, if enough different texts match documents of the site, a
-	// candidate matches only texts that differ in at most a third of their shingles: in at least
-	// fewestChanged and at most mostChanged.
+	// candidate matches only texts that differ in at most a third of their shingles. This third
+	// counts as at least fewestChanged and at most mostChanged shingles.
 	fewestChanged = 8
 	mostChanged   = 16
 )

@@ -32,7 +32,7 @@ func planFor(queries, k int, collection int64) (plan []block) {
 		}
 		plan = append(plan, b)
 	}
-	// A scan for fewer queries compares all; a probe takes as long as probeCost comparisons.
+	// Fewer than leastQueries are compared with all; a probe takes as long as probeCost comparisons.
 	const leastQueries, probeCost = 5, 40
 	if queries < leastQueries || probes*probeCost > queries {
 		return nil
@@ -81,8 +81,9 @@ const (
 )
 
 // filterFor returns the filterBits of a filter that passes at most 1 in 16 of unrelated
-// fingerprints. The filter is smaller for a small collection, and has at most maxFilterBits.
-// filterFor returns 0 if such a filter would pass too many fingerprints or take long to fill.
+// fingerprints. For a small collection, or above maxFilterBits, the filter is smaller. filterFor
+// returns 0 if the filter would have less than an eighth of that size or less than minFilterBits,
+// or if a query has more than maxVariants variants.
 func (f field) filterFor(queries int, collection int64) int {
 	variants := ballSize(f.width, f.radius)
 	if variants > maxVariants {

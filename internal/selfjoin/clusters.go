@@ -126,7 +126,8 @@ func (s *Set) gather(owner []Node) *Clusters {
 // alone is the size of a cluster of one node.
 const alone = ^uint32(0)
 
-// Edges calls found with all edges of a graph, in batches of any size. It returns its errors.
+// Edges calls found with all edges of a graph, in batches of any size. If found returns an error,
+// it stops and returns the error.
 type Edges func(found func(edges [][2]Node) error) error
 
 // Components returns, for each of n nodes, the smallest node of its connected component.

@@ -57,9 +57,9 @@ func (j *join) finish() error {
 }
 
 const (
-	// Parts of up to minLarge fingerprints are never large.
+	// minLarge is the largest number of fingerprints of a part that is never large.
 	minLarge = 1 << 14
-	// A larger part is large if it exceeds 1/minShare of a worker's share.
+	// minShare: a larger part is large if it exceeds 1/minShare of a worker's share.
 	minShare = 4
 )
 

@@ -5,8 +5,8 @@ import "math/bits"
 const (
 	// maxChained is the largest length of a group with chains, whose entries have 16 bits.
 	maxChained = 1<<16 - 1
-	// A group is chained instead of divided if at most maxExpected fingerprints share a block on
-	// average.
+	// maxExpected is the largest average number of fingerprints with the same block for which a
+	// group is chained instead of divided.
 	maxExpected = 4
 	// maxSteps is the number of comparisons per fingerprint from which chains are abandoned, and
 	// the group is divided instead.

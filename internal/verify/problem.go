@@ -8,9 +8,9 @@ type Kind string
 const (
 	// Unreadable: a file is damaged, or an entry cannot be read. The check ends there.
 	Unreadable Kind = "unreadable"
-	// Missing: an entry refers to an entry that does not exist.
+	// Missing: an entry that does not exist, although another entry refers to it.
 	Missing Kind = "missing"
-	// Unexpected: no entry refers to an existing entry, or two entries contradict each other.
+	// Unexpected: an entry that no other entry refers to, or that contradicts another entry.
 	Unexpected Kind = "unexpected"
 	// Miscounted: a counter differs from the number of entries.
 	Miscounted Kind = "miscounted"
