@@ -109,7 +109,7 @@ func codings(lists []string) (names []string) {
 // dechunk removes the chunked transfer encoding. Archives often have the header of a chunked body
 // although the crawler joined the chunks, and the first line of such a body may be a number.
 // Therefore, a body is chunked only if it consists of chunks, up to the last chunk or to the end of
-// a truncated body. A body that ends in its first chunk is chunked if the chunk is not readable.
+// a truncated body. A body that ends in its first chunk is chunked unless looksDecoded accepts it.
 func dechunk(body []byte) []byte {
 	out := make([]byte, 0, len(body))
 	for rest := body; len(rest) > 0; {

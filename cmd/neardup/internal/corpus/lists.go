@@ -17,7 +17,7 @@ import (
 const (
 	// maxListLine bounds a line of a list of fingerprints. Its key is a URL.
 	maxListLine = 1 << 20
-	// A chunk of a list ends when it has chunkBytes bytes. It must be small since each line may be
+	// chunkBytes is the size at which a chunk of a list ends. It is small because each line may be
 	// a skip, which takes several hundred bytes.
 	chunkBytes = 64 << 10
 )

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// A block of largeBlock bytes or more is passed on without a copy.
+	// largeBlock is the size from which a block is passed on without a copy.
 	largeBlock = 1 << 20
 	// httpSlack is the number of bytes by which a record can be larger than its document.
 	httpSlack = 1 << 20

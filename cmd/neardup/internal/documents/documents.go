@@ -207,8 +207,8 @@ const (
 	maxAheadBytes = 32 << 20
 )
 
-// After a document of largeDocument bytes or more, garbage is collected at once. Otherwise the heap
-// would grow to twice its size.
+// largeDocument is the size from which the garbage of a document is collected at once. Otherwise
+// the heap would grow to twice its size.
 const largeDocument = 4 << 20
 
 // analyzed reads all records and analyzes them on all cores. It keeps their order.
