@@ -128,7 +128,7 @@ func plane(hashed *[32]uint64, k int) (p ShingleSignature) {
 //
 //	h1*p^(k-1) + h2*p^(k-2) + ... + hk, p = prime1, modulo 2^64.
 //
-// Its bits are mixed as well as the bits of the hashes of the tokens.
+// Its bits are mixed no worse than the bits of the hashes of the tokens.
 
 // windows returns the hash of every window of k tokens, or one hash of all tokens if there are
 // fewer. It derives each hash from the previous one (Karp and Rabin 1987), so its cost does not
