@@ -6,7 +6,7 @@ import (
 	"github.com/neardup/neardup/internal/fault"
 )
 
-// Errors for errors.Is. All except the first two are the errors of package index.
+// Errors to match with errors.Is. All except the first two are the errors of package index.
 var (
 	// ErrBusy: the server is at a limit. Nothing was done; try again later.
 	ErrBusy = errors.New("server is busy")
