@@ -35,8 +35,8 @@ func (x *Index) Check(ctx context.Context, p neardup.Page) (neardup.Verdict, err
 // CheckBatch checks pages in their order, as neardup.Index.CheckBatch does.
 func (x *Index) CheckBatch(ctx context.Context, pages []neardup.Page) ([]neardup.Verdict, error) {
 	if x.signer == nil {
-		return nil, fmt.Errorf("%w: its fingerprints are of no recorded analyzer, so pages "+
-			"cannot be compared with them", index.ErrMismatch)
+		return nil, fmt.Errorf("%w: it records no analyzer, so pages cannot be compared "+
+			"with its fingerprints", index.ErrMismatch)
 	}
 	return check.Pages(ctx, x.signer, neardup.DefaultMaxBody, pages, x.CheckDocuments)
 }
