@@ -63,8 +63,8 @@ func TestMinHash(t *testing.T) {
 	}
 }
 
-// TestSuperShingles tests that a super-shingle is equal in two texts with probability J^14, since it
-// combines 14 min-hashes. J is the Jaccard similarity of the texts.
+// TestSuperShingles tests that a super-shingle is equal in two texts with probability J^14, since
+// it combines 14 min-hashes. J is the Jaccard similarity of the texts.
 func TestSuperShingles(t *testing.T) {
 	text := func(words string) []string { return strings.Fields(words) }
 	a := superShingles(text("a b c d e f g"), 3)

@@ -26,7 +26,8 @@ type Member struct {
 // ClusterMember is a document of a cluster in JSON.
 type ClusterMember struct {
 	Member
-	Duplicates uint64 `json:"duplicates,omitempty"` // documents that were duplicates of it
+	// number of times that a document was a duplicate of this one
+	Duplicates uint64 `json:"duplicates,omitempty"`
 }
 
 // Pair is a pair in JSON. Documents with equal fingerprints are one member.
