@@ -33,9 +33,9 @@ type value[T any] struct {
 }
 
 // New calls produce in a goroutine. Tasks run on one goroutine per worker, and at most ahead values
-// and tasks wait for the receiver. The caller must call Stop, which waits for produce and the tasks.
-// If produce may block outside of the Pipe, the caller may end the parent context instead, which
-// does not wait.
+// and tasks wait for the receiver. The caller must call Stop, which waits for produce and all
+// tasks. If produce may block outside of the Pipe, the caller may end the parent context instead,
+// which does not wait.
 func New[T any](parent context.Context, workers, ahead int, produce func(*Pipe[T]) error) *Pipe[T] {
 	p := &Pipe[T]{queue: make(chan *value[T], ahead), tasks: make(chan func(int), ahead)}
 	p.ctx, p.cancel = context.WithCancelCause(parent)

@@ -32,7 +32,7 @@ func planFor(queries, k int, collection int64) (plan []block) {
 		}
 		plan = append(plan, b)
 	}
-	// Fewer than leastQueries are compared with all; a probe takes as long as probeCost comparisons.
+	// Fewer than leastQueries are all compared. A probe takes the time of probeCost comparisons.
 	const leastQueries, probeCost = 5, 40
 	if queries < leastQueries || probes*probeCost > queries {
 		return nil
