@@ -43,7 +43,7 @@ type Options struct {
 
 	// MemoryBytes bounds the memory of a worker for one group of Pairs, at 24 bytes per
 	// fingerprint, or for the edges of Components. If a group needs more, Pairs fails with
-	// ErrMemory. Other edges are in temporary files. Default: 1 GiB. Minimum: 16 MiB.
+	// ErrMemory. Edges that need more are in temporary files. Default: 1 GiB. Minimum: 16 MiB.
 	MemoryBytes int64
 }
 

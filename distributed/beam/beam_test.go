@@ -345,7 +345,7 @@ func TestTables(t *testing.T) {
 				for table := range tb.N {
 					a, b := tb.turned(table, f), tb.turned(table, g)
 					if tb.back(table, a) != f || tb.tableOf(tb.key(table, tb.group(a))) != table {
-						t.Fatalf("k = %d, %d groups: table %d turns %v wrongly", k, groups, table, f)
+						t.Fatalf("k = %d, %d groups: table %d turns %v", k, groups, table, f)
 					}
 					if tb.group(a) == tb.group(b) && tb.first(table, f, g) {
 						firsts++
