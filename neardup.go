@@ -62,7 +62,7 @@ type Options struct {
 	Index index.Options
 
 	// Compaction determines when the index is compacted in the background while it is open, and
-	// which documents expire. The zero Policy is the default: no document expires.
+	// which documents expire. The zero Policy compacts by default bounds, and expires no document.
 	Compaction compaction.Policy
 }
 
