@@ -42,7 +42,7 @@ import (
 // DefaultMaxBody is the default of Options.MaxBody: 16 MiB.
 const DefaultMaxBody = 16 << 20
 
-// Options configures Open. The zero value is ready to use.
+// Options configures Open. With nil or the zero value, Open uses the defaults.
 type Options struct {
 	// Signer extracts the text of a page and computes its signature. The index records its name. If
 	// Signer is nil, Open uses the Signer that the index records. A new index gets a Signer of
@@ -66,7 +66,8 @@ type Options struct {
 	Compaction compaction.Policy
 }
 
-// Index is an open index of pages. Its methods may be called from any goroutine.
+// Index is an open index of pages. Its methods may be called from any goroutine. Functions of
+// packages compaction and metrics take its field Index.
 type Index struct {
 	*index.Index
 	watcher *compaction.Watcher // nil if the index is open for reading only

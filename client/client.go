@@ -54,7 +54,7 @@ const (
 	Skipped   = api.Skipped
 )
 
-// Options configures Open. The zero value is ready to use.
+// Options configures Open. With nil or the zero value, Open uses the defaults.
 type Options struct {
 	// Token is the content of the server's --token-file. "": no token.
 	Token string
