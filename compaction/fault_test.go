@@ -73,7 +73,9 @@ func (f *failing) try(s step) error {
 	if err == nil && !f.stopped && len(f.states) == 1 {
 		return nil
 	}
+	on := f.on.Swap(false) // verify must be able to read
 	found, findErr := whichOf(f.x, f.opts, f.states, f.history.r)
+	f.on.Store(on)
 	if findErr != nil {
 		return fmt.Errorf("%s: after error %v: %w", s.what, err, findErr)
 	}
