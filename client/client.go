@@ -9,11 +9,11 @@
 // Package client does not link the store.
 //
 // If the connection fails, or if the server is busy or about to restart, the client repeats the
-// call for up to Options.RetryFor, and then returns the last error. An earlier try may have stored a page although its answer was
-// lost. The verdict of the next try is then Unchanged or, for a page without a URL, a Duplicate of
-// the page itself. The same is true if the caller checks a page again after an error. So save
-// Unchanged pages too, unless you know that they are saved. A repeated Delete may return 0 for
-// documents that an earlier try deleted.
+// call for up to Options.RetryFor, and then returns the last error. An earlier try may have stored
+// a page although its answer was lost. The verdict of the next try is then Unchanged or, for a page
+// without a URL, a Duplicate of the page itself. The same is true if the caller checks a page again
+// after an error. So save Unchanged pages too, unless you know that they are saved. A repeated
+// Delete may return 0 for documents that an earlier try deleted.
 package client
 
 import (

@@ -288,7 +288,8 @@ func (f *indexFlags) cacheFlag() *indexFlags {
 // distanceFlag defines --max-distance of a subcommand that can create the index.
 func (f *indexFlags) distanceFlag(k int) *indexFlags {
 	f.k = f.call.distanceFlag(k, plan.MaxDistance,
-		"largest Hamming `distance` of near-duplicates; of an existing index, only compact changes it")
+		"largest Hamming `distance` of near-duplicates; of an existing index, only compact "+
+			"changes it")
 	return f
 }
 
