@@ -32,8 +32,15 @@ type Index struct {
 	Documents   uint64 `json:"documents"` // detects a truncated export
 }
 
-// begin is the beginning of each export.
-const begin = `{"neardupIndex":`
+const (
+	begin       = `{"neardupIndex":` // the beginning of each export
+	longestLine = 1 << 20            // more than the length of a line of an export
+)
+
+// errNoFirstLine prevents that the documents of an export are read as a list of fingerprints,
+// because their shingle signatures and scopes would be lost.
+var errNoFirstLine = errors.New("documents of an export without its first line, " +
+	"which has the analyzer, k and the number of documents: add this line")
 
 // Line is a document. A key or scope that is not UTF-8 is in base64.
 type Line struct {
@@ -89,15 +96,25 @@ func Write(ctx context.Context, x *index.Index, to io.Writer, done *atomic.Int64
 	return nil
 }
 
-// firstLine returns the first line of an export, or nil if in is not an export.
-func firstLine(in io.Reader) *Index {
-	var line FirstLine
-	r := bufio.NewReader(in)
-	if head, _ := r.Peek(len(begin)); string(head) != begin ||
-		json.NewDecoder(r).Decode(&line) != nil {
-		return nil
+// firstLine returns the first line of an export, or nil if in is not an export. It returns
+// errNoFirstLine if in begins with another line of an export.
+func firstLine(in io.Reader) (*Index, error) {
+	var line struct {
+		FirstLine
+		Fingerprint, Shingles string
 	}
-	return &line.Index
+	r := bufio.NewReader(in)
+	head, _ := r.Peek(len(begin))
+	switch {
+	case len(head) == 0 || head[0] != begin[0] ||
+		json.NewDecoder(io.LimitReader(r, longestLine)).Decode(&line) != nil:
+		return nil, nil
+	case string(head) == begin:
+		return &line.Index, nil
+	case line.Fingerprint != "" && line.Shingles != "":
+		return nil, errNoFirstLine
+	}
+	return nil, nil
 }
 
 // Documents yields the documents of an export, whose number must be want. It stops at the first

@@ -40,7 +40,9 @@ func Find(
 			return nil, nil, err
 		}
 		if found == nil {
-			found = firstLine(begin)
+			if found, err = firstLine(begin); err != nil {
+				return nil, nil, fmt.Errorf("%w: %s: %w", corpus.ErrBroken, name, err)
+			}
 		}
 		if name == "-" || !info.Mode().IsRegular() {
 			opened[name] = io.MultiReader(&read, rest)
