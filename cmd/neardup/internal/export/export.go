@@ -17,6 +17,7 @@ import (
 
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/index"
+	"github.com/neardup/neardup/internal/match"
 	"github.com/neardup/neardup/internal/wire"
 )
 
@@ -143,7 +144,12 @@ func Documents(in io.Reader, want uint64) iter.Seq2[index.Document, error] {
 				fail(n+2, err)
 				return
 			}
-			if !yield(line.document(), nil) {
+			doc := line.document()
+			if err := match.Validate(&doc); err != nil {
+				fail(n+2, err)
+				return
+			}
+			if !yield(doc, nil) {
 				return
 			}
 		}
