@@ -37,6 +37,9 @@ func Parse(raw []byte, d *api.Document) error {
 	if d.Limit < 0 {
 		return fmt.Errorf("limit is %d, want 0 or more", d.Limit)
 	}
+	if d.Tokens < 0 {
+		return fmt.Errorf("tokens is %d, want 0 or more", d.Tokens)
+	}
 	if d.Fingerprint == nil && d.HTML == nil && d.Text == nil && d.Content == nil && d.Body == nil {
 		return errors.New("no document: want " + contents)
 	}
