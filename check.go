@@ -38,16 +38,30 @@ const (
 type Verdict = api.Verdict
 
 // Checker is the interface of an index for a crawler. Its implementations are [Index], the client
-// of a server (package client), and an index on a Redis Cluster (distributed/redis). Its methods:
-//
-//	Check(context.Context, Page) (Verdict, error)
-//	CheckBatch(context.Context, []Page) ([]Verdict, error)
-//	CheckDocuments(context.Context, []index.Document) ([]Verdict, error)
-//	Query(context.Context, index.Query) ([]index.Match, error)
-//	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
-//	Delete(ctx context.Context, keys ...string) (deleted int, err error)
-//	Close() error
-type Checker = api.Checker
+// of a server (package client), and an index on a Redis Cluster (distributed/redis).
+type Checker interface {
+	// Check stores a page unless another stored page matches, or there is nothing to compare.
+	Check(context.Context, Page) (Verdict, error)
+
+	// CheckBatch calls Check for each page in order. Verdicts that it returns with an error are
+	// valid.
+	CheckBatch(context.Context, []Page) ([]Verdict, error)
+
+	// CheckDocuments is CheckBatch for pages that are already analyzed.
+	CheckDocuments(context.Context, []index.Document) ([]Verdict, error)
+
+	// Query returns the stored documents that match, ordered by Distance, then ID.
+	Query(context.Context, index.Query) ([]index.Match, error)
+
+	// Get returns the document that has a key.
+	Get(ctx context.Context, key string) (d index.Document, found bool, err error)
+
+	// Delete removes the documents with the given keys, and returns the number of removed
+	// documents.
+	Delete(ctx context.Context, keys ...string) (deleted int, err error)
+
+	Close() error
+}
 
 var _ Checker = (*Index)(nil)
 

@@ -35,7 +35,6 @@ func TestOneScreen(t *testing.T) {
 var aliases = map[string]reflect.Type{
 	".Page":               reflect.TypeFor[neardup.Page](),
 	".Verdict":            reflect.TypeFor[neardup.Verdict](),
-	".Checker":            reflect.TypeFor[neardup.Checker](),
 	"index.Document":      reflect.TypeFor[index.Document](),
 	"index.Match":         reflect.TypeFor[index.Match](),
 	"index.Stats":         reflect.TypeFor[index.Stats](),

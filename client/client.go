@@ -40,7 +40,7 @@ type (
 	Verdict  = api.Verdict
 	Status   = api.Status
 	Document = match.Document
-	Match    = match.Match
+	Match    = api.Match
 	Query    = match.Query
 	Stats    = match.Stats
 )
@@ -78,8 +78,6 @@ type Client struct {
 	http   *http.Client
 	closed atomic.Bool
 }
-
-var _ api.Checker = (*Client)(nil)
 
 // Open connects to the server at an address such as http://127.0.0.1:7490. Like other calls, Open
 // waits for a server that is starting. It fails immediately if the certificate is not valid, or if

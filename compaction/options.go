@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/neardup/neardup/index"
 	"github.com/neardup/neardup/internal/extsort"
-	"github.com/neardup/neardup/internal/plan"
 	"github.com/neardup/neardup/store"
 )
 
@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Plan is the new plan of the index, with any MaxDistance. nil: the plan does not change. Only
 	// Run accepts a Plan.
-	Plan *plan.Plan
+	Plan *index.Plan
 
 	// MemoryBytes bounds the memory for sorting. Data that does not fit is written to temporary
 	// files in the directory of the index. 0: 1 GiB.

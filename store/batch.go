@@ -63,8 +63,11 @@ func (b *Batch) SetKey(hash, id uint64) { b.set(keyKey(hash, id), nil) }
 // DeleteKey deletes an entry of a key hash and a document ID.
 func (b *Batch) DeleteKey(hash, id uint64) { b.keep(b.batch.Delete(keyKey(hash, id), nil)) }
 
+// DuplicateCount has the numbers of duplicates of a stored document.
+type DuplicateCount = duplicates.Count
+
 // AddDuplicates adds to the count of the duplicates of a document.
-func (b *Batch) AddDuplicates(id uint64, c duplicates.Count) {
+func (b *Batch) AddDuplicates(id uint64, c DuplicateCount) {
 	b.buffer = appendCount(b.buffer[:0], c)
 	b.keep(b.batch.Merge(countKey(id), b.buffer, nil))
 }

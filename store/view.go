@@ -9,7 +9,6 @@ import (
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/neardup/neardup/internal/duplicates"
 	"github.com/neardup/neardup/internal/fault"
 )
 
@@ -270,7 +269,7 @@ func (r *reader) Record(id uint64) (record Record, found bool, err error) {
 }
 
 // Duplicates returns the count of the duplicates of a document. It is zero if there are none.
-func (r *reader) Duplicates(id uint64) (duplicates.Count, error) {
+func (r *reader) Duplicates(id uint64) (DuplicateCount, error) {
 	c, _, err := get(r.from, countKey(id), decodeCount)
 	if err != nil {
 		err = fmt.Errorf("duplicates of document %d: %w", id, err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/neardup/neardup"
 	"github.com/neardup/neardup/client/api"
 	"github.com/neardup/neardup/fingerprint"
 	"github.com/neardup/neardup/internal/fault"
@@ -23,8 +24,8 @@ import (
 const defaultMaxDistance = 7
 
 // Run runs all tests. open opens an empty index for each test and closes it when the test ends.
-func Run(t *testing.T, open func(*testing.T) api.Checker) {
-	for name, test := range map[string]func(*testing.T, api.Checker){
+func Run(t *testing.T, open func(*testing.T) neardup.Checker) {
+	for name, test := range map[string]func(*testing.T, neardup.Checker){
 		"Check": check, "CheckBatch": checkBatch, "Unchanged": unchanged, "Texts": texts,
 		"Removed": removed, "Delete": deleted, "Racing": racing, "Documents": documents,
 	} {
@@ -128,9 +129,9 @@ func (s *Step) check(t *testing.T, v api.Verdict) {
 	}
 }
 
-func check(t *testing.T, x api.Checker) { take(t, x, Crawl()...) }
+func check(t *testing.T, x neardup.Checker) { take(t, x, Crawl()...) }
 
-func take(t *testing.T, x api.Checker, steps ...Step) {
+func take(t *testing.T, x neardup.Checker, steps ...Step) {
 	t.Helper()
 	for _, s := range steps {
 		v, err := x.Check(t.Context(), s.Page)
@@ -141,7 +142,7 @@ func take(t *testing.T, x api.Checker, steps ...Step) {
 	}
 }
 
-func checkBatch(t *testing.T, x api.Checker) {
+func checkBatch(t *testing.T, x neardup.Checker) {
 	var pages []api.Page
 	for _, s := range Crawl() {
 		pages = append(pages, s.Page)
@@ -157,7 +158,7 @@ func checkBatch(t *testing.T, x api.Checker) {
 
 // A document is Unchanged if its Signature equals the stored one. The Digests must be equal, or
 // both missing.
-func unchanged(t *testing.T, x api.Checker) {
+func unchanged(t *testing.T, x neardup.Checker) {
 	d := match.Document{Key: "page", Fingerprint: 1 << 40,
 		Shingles: fingerprint.ShingleSignature{1 << 41}, Tokens: 100}
 	for i, change := range []struct {
@@ -191,7 +192,7 @@ func unchanged(t *testing.T, x api.Checker) {
 
 // A page with one word changed is never Unchanged, however long it is. A page that differs only in
 // white space, markup, case or Unicode form always is.
-func texts(t *testing.T, x api.Checker) {
+func texts(t *testing.T, x neardup.Checker) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 20, 100, 300, 1000, 5000} {
 		words := make([]string, n)
@@ -262,7 +263,7 @@ func texts(t *testing.T, x api.Checker) {
 }
 
 // A verdict reports whether the earlier version of the URL was removed.
-func removed(t *testing.T, x api.Checker) {
+func removed(t *testing.T, x neardup.Checker) {
 	ferry, museum := Text("ferry", 100), Text("museum", 100)
 	take(t, x,
 		Step{Page: page("a", ferry), Status: api.New},
@@ -277,7 +278,7 @@ func removed(t *testing.T, x api.Checker) {
 }
 
 // A page that a crawler could not save is deleted, and its next copy is New.
-func deleted(t *testing.T, x api.Checker) {
+func deleted(t *testing.T, x neardup.Checker) {
 	text := Text("ferry", 100)
 	take(t, x, Step{Page: page("page 0", text), Status: api.New},
 		near(api.Duplicate, "page 0", page("page 1", text)))
@@ -288,7 +289,7 @@ func deleted(t *testing.T, x api.Checker) {
 }
 
 // If near-duplicates are checked concurrently, exactly one is New.
-func racing(t *testing.T, x api.Checker) {
+func racing(t *testing.T, x neardup.Checker) {
 	for round := range 20 {
 		var wg sync.WaitGroup
 		var got [16]api.Status
@@ -315,7 +316,7 @@ func racing(t *testing.T, x api.Checker) {
 }
 
 // A stored document is found by its key and by its signature. No other document is found.
-func documents(t *testing.T, x api.Checker) {
+func documents(t *testing.T, x neardup.Checker) {
 	ctx := t.Context()
 	key := "a key that is no \xff text"
 	docs := []match.Document{{Key: key, Fingerprint: 1 << 40,
