@@ -81,8 +81,7 @@ func explain(raw []byte, err error) error {
 var kindNames = map[jsontext.Kind]string{'n': "null", 't': "a boolean", 'f': "a boolean",
 	'"': "a string", '0': "a number", '{': "an object", '[': "an array"}
 
-// Split returns a key or scope as two fields of a JSON object, one of which is empty: text if it is
-// UTF-8, bytes otherwise.
+// Split returns a key or scope as a field of a JSON object: text if it is UTF-8, or else bytes.
 func Split(s string) (text string, bytes []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
@@ -101,8 +100,7 @@ func Document(d *api.Document) match.Document {
 	}
 }
 
-// Page converts a document without a fingerprint, which Parse has returned. The page is the first
-// of html, text, content and body that is not empty.
+// Page converts a document of Parse to a page: the first non-empty html, text, content or body.
 func Page(d *api.Document) api.Page {
 	p := api.Page{URL: d.Key, Scope: join(d.Scope, d.ScopeBytes), ContentType: d.ContentType,
 		Kind: kinds[d.Kind], Body: d.Body}

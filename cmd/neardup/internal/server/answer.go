@@ -94,8 +94,7 @@ func (a *answer) json(v any, err error) error {
 	return a.end(nil)
 }
 
-// add adds an object to the answer. If the answer can have several objects, an error becomes an
-// object; otherwise add returns it.
+// add adds an object. An error becomes an object of an answer with several; else add returns it.
 func (a *answer) add(v any) (err error) {
 	if failed, is := v.(error); is {
 		if !a.several {

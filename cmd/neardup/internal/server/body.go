@@ -204,8 +204,7 @@ func (s *Server) answer(a *answer, w *window) error {
 	return nil
 }
 
-// analyze parses and analyzes document n. An index with an analyzer stores no document without
-// text.
+// analyze parses and analyzes document n. An index of pages stores no document without text.
 func (s *Server) analyze(w *window, n int) {
 	i := &w.items[n]
 	var d api.Document

@@ -36,8 +36,7 @@ func (s *Server) check(a *answer, r *http.Request, values url.Values) error {
 	}})
 }
 
-// checkDocuments ends the process if the index panics. net/http would recover from the panic while
-// locks are held.
+// checkDocuments ends the process if the index panics: net/http would recover, with locks held.
 func (s *Server) checkDocuments(
 	ctx context.Context, docs []index.Document,
 ) ([]neardup.Verdict, error) {

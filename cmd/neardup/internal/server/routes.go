@@ -142,9 +142,8 @@ func (s *Server) routes() http.Handler {
 
 var origins http.CrossOriginProtection
 
-// guard returns an error if a request does not have the token. If the server has no token, it
-// returns an error for any host except localhost. It also refuses cross-origin requests of
-// browsers, except links to the web pages.
+// guard refuses requests without the token or, if the server has none, to a host except localhost.
+// It also refuses cross-origin requests of browsers, except links to the web pages.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) error {
 	if s.opts.Token == "" && !isLoopbackHost(r.Host) { // prevents DNS rebinding
 		return wire.Failuref(wire.Forbidden, http.StatusForbidden,

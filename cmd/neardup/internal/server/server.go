@@ -144,9 +144,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown cancels compactions and checkpoints, refuses new calls, and waits for the calls in
-// progress. When ctx is done, it closes their connections. When it returns, the server no longer
-// uses the index.
+// Shutdown cancels compactions and checkpoints, refuses new calls, and waits for calls in progress.
+// When ctx is done, it closes their connections. Afterwards the server does not use the index.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	err := s.http.Shutdown(ctx)
