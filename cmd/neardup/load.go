@@ -44,7 +44,8 @@ import reads these lines.
 					}
 					out.WriteByte('\n')
 				} else if skip, ok := i.Line.(*documents.Line); ok {
-					c.logf("%s: skipped: %s (%s)", i.Name(), skip.Reason, skip.At)
+					c.logf("%s: skipped: %s (%s)", summary.Shortened(i.Name()), skip.Reason,
+						skip.At)
 				}
 			}
 			return out.Flush()

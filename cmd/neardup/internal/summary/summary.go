@@ -91,7 +91,7 @@ func (s *Summary) Skip(reason string, document bool) {
 // Unrelated counts a document that replaced a document with the same key and unrelated content.
 func (s *Summary) Unrelated(key string) {
 	if s.unrelated++; s.unrelated == 1 {
-		s.example = fmt.Sprintf("%s in %s", shortened(key), s.file)
+		s.example = fmt.Sprintf("%s in %s", Shortened(key), s.file)
 	}
 }
 
@@ -201,13 +201,13 @@ func (h *HeavyHitters) largest() (lines []string) {
 		atLeast = "at least "
 	}
 	for _, hitter := range Counts(h.N, hittersShown) {
-		lines = append(lines, fmt.Sprintf("  %s (%s%d)", shortened(hitter.Name), atLeast, hitter.N))
+		lines = append(lines, fmt.Sprintf("  %s (%s%d)", Shortened(hitter.Name), atLeast, hitter.N))
 	}
 	return lines
 }
 
-// shortened shortens a key, which can have 64 KiB, for a message.
-func shortened(key string) string {
+// Shortened shortens a key, which can have 64 KiB, for a message.
+func Shortened(key string) string {
 	const most = 200
 	if start := fmt.Sprintf("%.*s", most, key); len(start) < len(key) {
 		return start + "..."
