@@ -377,7 +377,11 @@ func appendSuccessor(dst, prefix []byte) []byte {
 	}
 	// All keys that begin with a whole prefix have that prefix. The next key does not begin with
 	// it. A whole prefix begins with the name of a keyspace, so not all of its bytes are 0xff.
-	dst = append(dst, bytes.TrimRight(prefix, "\xff")...)
+	last := len(prefix) - 1
+	for prefix[last] == 0xff {
+		last--
+	}
+	dst = append(dst, prefix[:last+1]...)
 	dst[len(dst)-1]++
 	return dst
 }

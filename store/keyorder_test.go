@@ -33,6 +33,9 @@ func changedKey(t *rapid.T, key []byte) []byte {
 // same place. Pebble needs that for synthetic prefixes only, which this package does not use.
 func TestComparer(t *testing.T) {
 	c := comparer
+	if next := c.ImmediateSuccessor(nil, []byte("k1234567\xfe")); string(next) != "k1234567\xff" {
+		t.Errorf("the successor of a prefix that ends in fe is %x", next)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		a := randomKey(t, "a")
 		var b []byte
