@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -115,7 +116,10 @@ func readable[T any](
 		if failed == nil || fault.Denied(failed) {
 			return gaps, failed
 		}
-		unreadable(fmt.Errorf("%w: %w", fault.ErrCorrupt, firstLine{failed}))
+		if !errors.Is(failed, fault.ErrCorrupt) {
+			failed = fmt.Errorf("%w: %w", fault.ErrCorrupt, failed)
+		}
+		unreadable(firstLine{failed})
 		bad, step := first, uint64(1)
 		for step < math.MaxUint64-bad && !canRead(bad+step) {
 			bad += step
