@@ -57,7 +57,7 @@ func TestCommands(t *testing.T) {
 {"key":"g","fingerprint":"0ff0000000000000"}`, []string{"dedup"},
 			[]string{`{"key":"a","fingerprint":"`, `,"verdict":"new"}`, `,"verdict":"duplicate","of":{"key":"a","distance":0,`, `{"key":"c","fingerprint":"00000000000000ff","verdict":"new"}`, `{"key":"d","verdict":"skipped","reason":"no text"}
 {"key":"e","verdict":"skipped","reason":"no text"}
-{"key":"f","verdict":"skipped","reason":"over the limit: -1 tokens`, `{"key":"g","fingerprint":"0ff0000000000000","verdict":"new"}`}, ""},
+{"key":"f","verdict":"skipped","reason":"tokens is -1, want 0 or more"}`, `{"key":"g","fingerprint":"0ff0000000000000","verdict":"new"}`}, ""},
 		{`{"key":"a","text":"` + text + `"}
 
 {"key":
