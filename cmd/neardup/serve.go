@@ -19,7 +19,6 @@ import (
 	"github.com/neardup/neardup/cmd/neardup/internal/view"
 	"github.com/neardup/neardup/compaction"
 	"github.com/neardup/neardup/index"
-	"github.com/neardup/neardup/internal/match"
 	osprocess "github.com/neardup/neardup/internal/process"
 	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
@@ -158,7 +157,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 	if absent {
 		log.Info("created index", "index", s.indexes.dir)
 	}
-	s.opts.Rule = func() match.Rule { return s.indexes.rule(x.Plan().MaxDistance) } // k can change
+	s.opts.Rule = new(s.indexes.rule(x.Plan().MaxDistance))
 	s.opts.Log = log
 	s.opts.Failed = func(err error) {
 		log.Error("a write to the index failed; the server ends, since the index accepts writes "+
@@ -199,7 +198,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 func (s *serving) pages(
 	ctx context.Context, x *neardup.Index, verdicts func(neardup.Status) int64,
 ) (*view.Pages, *archive.Archive, error) {
-	o := view.Options{Rule: s.opts.Rule, Verdicts: verdicts}
+	o := view.Options{Rule: *s.opts.Rule, Verdicts: verdicts}
 	if len(s.archives) > 0 && x.Signer() == nil {
 		return nil, nil, usagef("--archive requires an index of pages")
 	}

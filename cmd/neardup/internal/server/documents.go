@@ -89,7 +89,7 @@ func (s *Server) query(a *answer, r *http.Request, values url.Values) error {
 func (s *Server) explain(a *answer, r *http.Request, values url.Values) error {
 	return s.eachWindow(a, r, values, &window{answer: func(w *window, n int) (any, error) {
 		return compare.Explain(r.Context(), s.index, w.items[n].key, &w.docs[n], w.reasons[n],
-			s.opts.Rule())
+			*s.opts.Rule)
 	}})
 }
 
@@ -99,7 +99,7 @@ func (s *Server) explainKey(a *answer, r *http.Request, values url.Values) error
 	if err != nil {
 		return err
 	}
-	return a.json(compare.Explain(r.Context(), s.index, d.Key, &d, "", s.opts.Rule()))
+	return a.json(compare.Explain(r.Context(), s.index, d.Key, &d, "", *s.opts.Rule))
 }
 
 // stored returns the document that has a key.

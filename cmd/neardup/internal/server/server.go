@@ -38,8 +38,8 @@ type Options struct {
 	// Checkpoints is the directory for checkpoints. If it is empty, clients cannot create any.
 	Checkpoints string
 
-	// Rule returns the rule of comparisons. nil: the default rule for the k of the index.
-	Rule func() match.Rule
+	// Rule is the rule of comparisons. nil: the default rule for the k of the index.
+	Rule *match.Rule
 
 	// Page serves the web pages, at view.Patterns. nil: no web pages.
 	Page http.Handler
@@ -109,7 +109,7 @@ func New(x *neardup.Index, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Rule == nil {
-		o.Rule = func() match.Rule { return match.Default(x.Plan().MaxDistance) }
+		o.Rule = new(match.Default(x.Plan().MaxDistance))
 	}
 	s := &Server{
 		index: x, opts: o, limits: l, metrics: newMetrics(x),

@@ -30,7 +30,7 @@ type Texts interface {
 
 // Options configures New.
 type Options struct {
-	Rule     func() match.Rule          // returns the rule of comparisons
+	Rule     match.Rule                 // of comparisons
 	Verdicts func(neardup.Status) int64 // returns the number of verdicts with a status
 	Texts    Texts                      // nil: no texts are known
 }

@@ -73,9 +73,7 @@ func testPages(t *testing.T) *Pages {
 	verdicts := func(status neardup.Status) int64 {
 		return map[neardup.Status]int64{neardup.New: 20, neardup.Duplicate: 40}[status]
 	}
-	rule := match.Default(6)
-	return New(x, Options{Rule: func() match.Rule { return rule },
-		Verdicts: verdicts, Texts: texts})
+	return New(x, Options{Rule: match.Default(6), Verdicts: verdicts, Texts: texts})
 }
 
 func get(p *Pages, path string, form url.Values) *httptest.ResponseRecorder {

@@ -59,7 +59,7 @@ func (p *Pages) search(r *http.Request) (any, error) {
 	if err != nil || s.Of == nil {
 		return s, err
 	}
-	s.Explained, err = compare.Explain(r.Context(), p.index, s.Of.Key, s.Of, reason, p.opts.Rule())
+	s.Explained, err = compare.Explain(r.Context(), p.index, s.Of.Key, s.Of, reason, p.opts.Rule)
 	return s, err
 }
 
@@ -183,7 +183,7 @@ func (p *Pages) compare(r *http.Request) (any, error) {
 		c.Words = "The words are not known: the archives do not have the text of both documents " +
 			"as it was when they were stored."
 	}
-	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule(), places)
+	c.Result = compare.Documents(sides[0], sides[1], p.opts.Rule, places)
 	return c, nil
 }
 
