@@ -72,7 +72,7 @@ func (x *Index) DeleteIDs(ctx context.Context, ids ...uint64) (deleted int, err 
 	return deleted, nil
 }
 
-// findBare returns the stored fingerprints, by ID, of those documents that have no record. ids must
+// findBare returns the stored fingerprints, by ID, of the documents without a record. ids must
 // ascend. It reads all entries of table 0 if any ID has no record.
 func (x *Index) findBare(ctx context.Context, ids []uint64) (bare map[uint64]uint64, err error) {
 	if x.countersNow().Bare == 0 {

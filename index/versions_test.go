@@ -40,7 +40,7 @@ func storedDocuments() []index.Document {
 		{Fingerprint: 0xffffffffffffffff},
 		{Key: "страница", Fingerprint: 0},
 	}
-	for range 40 { // so many IDs are stored as a bitmap
+	for range 40 { // the 40 IDs of one fingerprint are stored as a bitmap
 		docs = append(docs, index.Document{Fingerprint: 0x5555555555555555})
 	}
 	docs[0].Tokens, docs[1].Tokens, docs[6].Tokens = 300, 1, match.MaxTokens

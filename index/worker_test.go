@@ -259,7 +259,7 @@ func (k *worker) deleteIDs(ctx context.Context) (calls []*call, err error) {
 	return calls, err
 }
 
-// deleteBefore deletes documents in one commit: those older than some seconds, or than an hour.
+// deleteBefore deletes, in one commit, the documents that are older than some seconds or an hour.
 func (k *worker) deleteBefore(context.Context) ([]*call, error) {
 	before := k.w.now().Add(-time.Duration(k.rng.IntN(20)) * time.Second)
 	// more than 256 documents take several commits

@@ -56,9 +56,9 @@ var signals = func() []os.Signal {
 	return s
 }()
 
-// TestSignalKeepsPrintedVerdicts ends dedup with a signal. All printed verdicts must be stored,
-// the summary must be printed, and the exit code must be that of the signal. Before that, a slow
-// input must be answered line by line, and no other process can open the index.
+// TestSignalKeepsPrintedVerdicts ends dedup with a signal. dedup must store all printed verdicts,
+// print the summary, and exit with the code for the signal. Before the signal, dedup must answer a
+// slow input line by line, and no other process can open the index.
 func TestSignalKeepsPrintedVerdicts(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder

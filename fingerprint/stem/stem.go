@@ -1,6 +1,6 @@
-// Package stem reduces words to their stems with Snowball stemmers. The tokens are those of package
-// fingerprint. The script of a token selects its stemmer. A token in a script without a stemmer is
-// not changed.
+// Package stem reduces words to their stems with Snowball stemmers. It accepts the tokens that
+// package fingerprint produces. The script of a token selects its stemmer. A token in a script
+// without a stemmer does not change.
 package stem
 
 import (

@@ -71,7 +71,7 @@ func (s *PackedSet) load(ctx context.Context, o *PackedOptions) error {
 	return nil
 }
 
-// loadFilters loads the stored filters, and builds those that cannot be loaded.
+// loadFilters loads the stored filters. It builds a filter if its stored form is unusable.
 func loadFilters(ctx context.Context, o *PackedOptions) (filters []*Prefix, err error) {
 	filters = make([]*Prefix, len(o.Tables))
 	budget := o.Budget / int64(len(o.Tables))

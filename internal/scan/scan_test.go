@@ -43,7 +43,7 @@ func checkScan(t *testing.T, q *Queries, queries, fps []uint64, k int) (found in
 	return len(want)
 }
 
-// some returns clustered and adversarial fingerprints, and fingerprints near some of those in near.
+// some returns clustered and adversarial fingerprints, and neighbors of some elements of near.
 func some(rng *rand.Rand, n, k int, near []uint64) []uint64 {
 	fps := testgen.Clustered(rng, n)
 	if near == nil {

@@ -29,8 +29,8 @@ type split struct {
 // none reports whether all pairs are compared instead.
 func (s *split) none() bool { return s.width == 0 }
 
-// passes returns the number of ways to choose depth of budget+depth blocks. Each fingerprint is
-// handled so many times at this depth.
+// passes returns the number of ways to choose depth of budget+depth blocks, which is how often each
+// fingerprint is processed at this depth.
 func passes(budget, depth int) float64 {
 	n := 1.0
 	for i := 1; i <= depth; i++ {
